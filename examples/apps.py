@@ -117,6 +117,7 @@ class Missing(Exception):
 
 
 class Failed(Exception):
+    """The reason why an application ended without a result."""
     pass
 
 
@@ -230,6 +231,8 @@ def measure(app, chosen, env, show):
 
 
 def make_row(app, by, medians):
+    """Returns the row of the table for one way to compute the products, with its speed relative to
+    the way that it is compared with."""
     seconds, inside, accuracy, computed_by = medians[by]
     base = app.base if isinstance(app.base, str) else app.base[by]
     beside = medians[base]
@@ -242,6 +245,7 @@ def make_row(app, by, medians):
 # ---- what is shown ------------------------------------------------------------------------------
 
 def table(made):
+    """Prints an application's table."""
     print(f"\n{made['name']}: {made['what']}; accuracy: {made['accuracy']}")
     for why in "skipped", "failed":
         if why in made:
@@ -283,6 +287,7 @@ def draw(folder, found, figure=None):
 
 
 def by_name(name):
+    """Returns the application with this name."""
     return next(app for app in (*APPS, AMPLITUDES) if app.name == name)
 
 
@@ -294,6 +299,7 @@ def progress(text):
 
 
 def read_options():
+    """Returns the options of the command line."""
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--apps", default=",".join(app.name for app in APPS), metavar="NAME,NAME",
                    help="some of " + ", ".join(app.name for app in APPS))

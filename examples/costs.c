@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { CONTRACTS = 6 };
+/* The contracts of the table. */
 static const struct {
     const char *name;
     limber_promise promise;
@@ -23,6 +24,7 @@ static const struct {
     { "to binary128", LIMBER_CONTRACT_CORRECT, 0, 1 },
 };
 
+/* Returns the time of the monotonic clock in seconds. */
 static double seconds(void)
 {
     struct timespec t;

@@ -13,6 +13,7 @@
 
 enum { M = 96, N = 16, K = 200, THREADS = 4 };
 
+/* Counts the lines of the library's log, which several threads may write. */
 struct log {
     pthread_mutex_t lock;
     int lines;
@@ -46,6 +47,7 @@ static void *host_alloc(void *user, size_t bytes, size_t alignment)
     return memory;
 }
 
+/* Frees memory of host_alloc. */
 static void host_free(void *user, void *memory)
 {
     struct account *a = user;
@@ -113,6 +115,7 @@ static void fill_operands(struct shared *s, struct multiplication *product)
     }
 }
 
+/* Returns how many elements of a thread's C differ from the exact values. */
 static int count_wrong(const struct multiplication *j, int t)
 {
     int wrong = 0;

@@ -64,6 +64,7 @@ static void fill_operands(void)
         b[e] = 1;
 }
 
+/* Returns how many elements of C differ from the exact values. */
 static int count_wrong(void)
 {
     int wrong = 0;

@@ -76,6 +76,7 @@ def work(library, contract, clock):
 
 
 def loop(multiply, a, b, count, clock):
+    """Returns the time of `count` calls."""
     start = clock()
     for _ in range(count):
         multiply(a, b)
@@ -83,6 +84,7 @@ def loop(multiply, a, b, count, clock):
 
 
 class Contender:
+    """A process that multiplies in one of WAYS when asked."""
     def __init__(self, name, library, clock, env):
         kind, contract = WAYS[name]
         if kind == "numpy" and contract:
@@ -94,6 +96,7 @@ class Contender:
         self.version = json.loads(self.process.stdout.readline())
 
     def ask(self, kind, n):
+        """Has the process multiply n x n matrices; returns its answer."""
         self.process.stdin.write(f"{kind} {n}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -102,6 +105,7 @@ class Contender:
         return json.loads(line)
 
     def end(self):
+        """Ends the process."""
         self.process.stdin.close()
         self.process.wait()
 
@@ -123,6 +127,7 @@ def measure(contenders, kind, n, runs):
 
 
 def show(rows, names):
+    """Prints the times as a table."""
     print(f"{'':13}" + "".join(f"{name:>26}" for name in names))
     for row in rows:
         base = row["seconds"]["numpy"]
@@ -132,6 +137,7 @@ def show(rows, names):
 
 
 def numbers(text):
+    """A type for argparse: sizes from 1 to 4096, separated by commas."""
     made = [int(word) for word in text.split(",")]
     if not made or min(made) < 1 or max(made) > 4096:
         raise ValueError(text)

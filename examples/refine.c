@@ -48,6 +48,7 @@ struct system {
     limber_format f64, f128;
 };
 
+/* Returns the time of the monotonic clock in seconds. */
 static double seconds(void)
 {
     struct timespec t;
@@ -269,11 +270,13 @@ static double estimate_condition(const struct system *s)
 
 /* ---- binary128 ---- */
 
+/* Returns |x|. */
 static double magnitude(quad x)
 {
     return (double)(x < 0 ? -x : x);
 }
 
+/* Returns the largest magnitude of `count` elements. */
 static double largest(const quad *x, size_t count)
 {
     double most = 0;
@@ -349,6 +352,7 @@ static quad square_root(quad x)
     return y;
 }
 
+/* Returns the dot product of x and y in binary128. */
 static quad dot(const quad *x, const quad *y, int n)
 {
     quad sum = 0;

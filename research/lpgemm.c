@@ -46,6 +46,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
+/* Returns a word without blanks at its ends. */
 static struct word trim(struct word w)
 {
     while (w.n && is_blank(*w.s))

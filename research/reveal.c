@@ -33,6 +33,7 @@ void limber_reveal_power(const struct reveal *r, int64_t p, int exponent)
     r->b[p] = ldexp(1, exponent - half);
 }
 
+/* Calls the sum under study on r->a and r->b.  Returns false if it fails. */
 bool limber_reveal_ask(struct reveal *r, double *sum)
 {
     r->failed = r->sum->call(r->sum->user, r->a, r->b, r->sum->k, sum) != 0;
@@ -193,6 +194,7 @@ uint64_t limber_reveal_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
+/* Appends a node without children: a leaf of the tree, or an inner node if `leaf` is negative. */
 int32_t limber_reveal_leaf(struct tree *t, int32_t leaf)
 {
     const uint64_t set = leaf >= 0 ? limber_reveal_mix((uint64_t)leaf) : 0;
@@ -212,6 +214,7 @@ uint64_t limber_reveal_hash(const struct tree *t)
     return sum;
 }
 
+/* Makes `child` the last child of a node, and counts the child's terms as the node's. */
 void limber_reveal_hang(struct tree *t, int32_t node, int32_t child)
 {
     int32_t *at = &t->node[node].first;
@@ -420,6 +423,7 @@ static void print_node(const struct reveal *r, int32_t at, struct text *out)
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
+/* Returns the logarithm of count to base 2, rounded up. */
 static int bits_of(int64_t count)
 {
     int bits = 0;

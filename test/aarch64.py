@@ -16,6 +16,7 @@ ONE = 1 << 200      # the integer that stands for 1.0
 
 
 def as_integers(rows):
+    """Returns the elements as integers in units of 1 / ONE."""
     return [[n * (ONE // d) for n, d in map(float.as_integer_ratio, row)] for row in rows.tolist()]
 
 
@@ -40,6 +41,7 @@ def within(what, got, a, b, bound):
 
 
 def check(what, got, want):
+    """Ends the program unless both arrays are equal."""
     if not (got == want).all():
         sys.exit(f"{what}: {got.flat[0]} is not {want.flat[0]}")
     print(what)

@@ -50,6 +50,7 @@ fi
 grep -q "for little-endian machines" "$build/log" || { cat "$build/log"; exit 1; }
 rm -rf "$build-big"
 
+# Runs tests as on a CPU.
 run() {     # arguments: CPU, tests
     echo "== $1"
     QEMU_CPU=$1 ctest --test-dir "$build" -j "$(nproc)" -R "^($(echo $2 | tr ' ' '|'))\$" \

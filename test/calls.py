@@ -24,17 +24,20 @@ CALLS.update({room: {'ir', 'backends'} for room in BACKENDS})
 
 
 def skip(text):
+    """Ends the program so that CTest counts it as skipped."""
     print('skipped: ' + text)
     sys.exit(77)
 
 
 def room_of(path):
+    """Returns a file's top folder, or its backend's folder."""
     parts = path.split('/')
     two = '/'.join(parts[:2])
     return two if two in BACKENDS else parts[0]
 
 
 def may_call(caller, callee):
+    """Whether the layers allow a function of one file to call one of the other."""
     here, there = room_of(caller), room_of(callee)
     return (here == there or there in CALLS[here] or
             (there == 'research' and caller.startswith('jit/api/')))

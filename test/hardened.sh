@@ -11,6 +11,8 @@ wrong() {
     failed=$((failed + 1))
 }
 
+# Checks how a file is linked: its run path, when symbols are bound, and that no code or stack can
+# be both written and executed.
 check() {
     dynamic=$(readelf -dW "$1" 2> /dev/null)
     segments=$(readelf -lW "$1" 2> /dev/null)

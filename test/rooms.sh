@@ -10,6 +10,7 @@ build=${2:+$(cd "$2" && pwd)} || exit 2
 cd "$1" || exit 2
 bad=0
 
+# Refuses #include of files that a room must not use.
 forbid() {  # arguments: room, pattern of paths that it must not include
     if grep -rnHE "#include \"($2)" --include='*.c' --include='*.h' --include='*.F90' "$1"; then
         bad=1

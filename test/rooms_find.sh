@@ -13,6 +13,7 @@ done
 failed=0
 sh "$rooms" "$tree" || { echo "FAILED: faults in a tree without any"; failed=1; }
 
+# Checks that a file with a forbidden line is found.
 fault() {  # arguments: file, its only line
     printf '%s\n' "$2" > "$tree/$1"
     if sh "$rooms" "$tree" > "$tree/out"; then
@@ -76,6 +77,7 @@ add() {  # arguments: file, symbols that it calls
     } > "$tree/$file"
     "$cc" -c -o "$objects/$file.o" "$tree/$file" || exit 1
 }
+# Checks the status and the text of rooms.sh.
 says() {  # arguments: status, text
     sh "$rooms" "$tree" "$tree/a build" > "$tree/out"
     status=$?
@@ -107,6 +109,7 @@ add jit/d.c jit_b jit_a
 says 0 '3 files of jit are in cycles, 3 of them in the largest'
 says 0 '    jit/api/c.c jit/b.c jit/d.c'
 
+# Checks that a forbidden call is found.
 call() {  # arguments: caller, file of the callee
     cp "$objects/$1.o" "$tree/kept"
     symbol=$(echo "${2%.c}" | tr / _)

@@ -31,6 +31,8 @@ class Result:
     """The result of one test in one folder."""
 
     def __init__(self, folder, room, name, seconds=0.0, state="not run", why="", parts=()):
+        """state: passed, failed, skipped, or not run; why: the reason; parts: a program's skipped
+        tests."""
         self.folder, self.room, self.name, self.seconds = folder, room, name, seconds
         self.state, self.why, self.parts = state, why, list(parts)
 
@@ -112,6 +114,7 @@ def run(folder, label, jobs, stop):
 
 
 def print_summary(results, seconds):
+    """Prints the slowest tests, skips and failures with their reasons, and the numbers of tests."""
     counts = {state: sum(r.state == state for r in results) for state in
               ("passed", "failed", "skipped")}
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items())

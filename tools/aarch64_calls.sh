@@ -20,6 +20,7 @@ libraries=$libraries:$build/openblas/usr/lib/aarch64-linux-gnu
 openblas=$build/openblas/usr/lib/aarch64-linux-gnu/openblas-pthread/libopenblas.so.0
 blas=$build/tools/interpose/blas/liblimber_blas.so
 
+# Prints the number of instructions that calls of a routine execute.
 instructions() {    # CPU, OpenBLAS's core, library, routine, n, calls
     qemu-aarch64 -cpu "$1" -plugin "$work/counter.so" -d plugin -D "$work/log" \
         -E OPENBLAS_CORETYPE="$2" -E OPENBLAS_NUM_THREADS=1 -E LIMBER_THREADS=1 \
@@ -28,6 +29,7 @@ instructions() {    # CPU, OpenBLAS's core, library, routine, n, calls
         "$work/calls" "$3" "$4" "$5" "$6"
     sed -n 's/^instructions //p' "$work/log"
 }
+# Prints a row of the table: instructions for each multiply-add of one call, for each size.
 row() {     # CPU, core, name, library, routine, sizes
     cpu=$1 core=$2 name=$3 library=$4 routine=$5
     shift 5

@@ -73,12 +73,14 @@ class Stopped(Exception):
 
 
 def stop(number, _):
+    """Handles a signal that ends the run."""
     for each in STOPPING:
         signal.signal(each, signal.SIG_IGN)
     Stopped.seen = number
 
 
 def usage(text):
+    """Ends the program with a message about its command line."""
     print('gpu.py: ' + text, file=sys.stderr)
     sys.exit(2)
 
@@ -272,6 +274,7 @@ def kill_all(process):
 
 
 def read_text(f):
+    """Reads a file's beginning, up to the size that a step may print."""
     f.seek(0)
     return f.read(4 * LIMIT_OF_STEP).decode('utf-8', 'replace')
 
@@ -296,6 +299,7 @@ def without_so_far(objects):
     """Removes the "so_far" objects that `limber gpu` printed of calls before their rows.  If there
     is no row, since a call hung, the object becomes the row."""
     def call(o):
+        """What tells one row from others."""
         return [o.get(x) for x in ('group', 'work', 'data', 'm', 'n', 'k', 'by')]
     rows_of = [call(o) for o in objects if 'state' in o]
     return [dict(o, state=o['so_far'], why=o.get('why', 'first calls only')) if 'so_far' in o else o
@@ -307,6 +311,8 @@ class TooMuch(Exception):
 
 
 def wait(process, limit, files):
+    """Waits until the process ends.  Raises Stopped, TooMuch or, after `limit` seconds,
+    TimeoutExpired."""
     until = time.monotonic() + limit
     while True:
         if Stopped.seen:
@@ -405,12 +411,14 @@ class Results:
 
 
 def failed_objects(entry):
+    """Returns the measurements of a step that are wrong or failed."""
     return [o for o in entry.get('stdout', [])
             if o.get('passed') is False or o.get('state') in ('WRONG', 'FAILED') or
             o.get('outcome', 'Passed') not in ('Passed', 'Skipped')]
 
 
 def outcome(entry):
+    """Returns how a step ended, in one word."""
     if 'skipped' in entry:
         return 'skipped'
     if entry.get('stopped'):
@@ -427,10 +435,12 @@ def outcome(entry):
 
 
 def is_failure(entry):
+    """Whether a step has neither passed nor been skipped."""
     return outcome(entry) not in ('ok', 'skipped')
 
 
 def compiled(entry):
+    """Says how many kernels a step compiled."""
     return ', %d kernels compiled' % entry['compiled'] if entry.get('compiled') else ''
 
 
@@ -459,10 +469,12 @@ def detail(entry):
 
 
 def number(x, form):
+    """A number as text; "" if there is none."""
     return form % x if isinstance(x, (int, float)) else ''
 
 
 def row_lines(row):
+    """Returns the text lines for one measured row."""
     work = ', '.join(w for w in (row.get('work'), row.get('data')) if w)
     size = 'x'.join(str(row[x]) for x in 'mnk' if x in row)
     if row.get('m') == row.get('n') == row.get('k'):
@@ -662,6 +674,7 @@ def tool_fault(tool, entry, log):
 
 
 class Runner:
+    """Runs the steps, and leaves out those for which there is no time, tool or device."""
     def __init__(self, options, results):
         self.options, self.results = options, results
         self.limber = os.path.join(options.build, 'tools', 'limber')
@@ -672,6 +685,7 @@ class Runner:
         self.timed = None           # environment in which kernels are timed, once it has been tried
 
     def left(self):
+        """Returns the seconds that are left until the deadline."""
         return self.options.deadline - self.options.used - (time.monotonic() - BEGUN)
 
     def run(self, command, limit, environment=os.environ):
@@ -712,6 +726,7 @@ class Runner:
         return dict(os.environ)
 
     def note(self, entry, log=''):
+        """Stores a step's result and prints a line about it."""
         self.results.add(entry, log)
         print('%-16s %-10s %8s  %s' % (entry['step'], outcome(entry),
                                        number(entry.get('seconds'), '%.1f'), detail(entry)[:150]),
@@ -721,6 +736,7 @@ class Runner:
         self.note({'step': step.name, 'skipped': why})
 
     def execute(self, name, command, limit, environment=os.environ, tool=None):
+        """Runs a step's command and stores its result; returns the entry."""
         entry, log = self.run(command, limit, environment)
         entry = dict({'step': name}, **entry)
         if tool and not entry.get('stopped'):
@@ -763,6 +779,7 @@ class Runner:
         return self.tools[tool] is None
 
     def fits(self, step):
+        """Whether the time left suffices for a step."""
         if self.left() >= step.limit:
             return True
         self.late += 1
@@ -771,6 +788,7 @@ class Runner:
         return False
 
     def one(self, step):
+        """Runs one step, unless its device, tool or time is lacking."""
         if self.lost:
             return self.skip(step, self.lost)
         if not self.fits(step):
@@ -821,6 +839,7 @@ class Runner:
 
 
 def parse(arguments):
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__, prog='gpu.py',
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('build', metavar='BUILD', nargs='?',

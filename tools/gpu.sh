@@ -36,11 +36,13 @@ usage() {
     exit "$1"
 }
 
+# Ends with a message after a failure.
 die() {
     echo "gpu.sh: $*" >&2
     exit 1
 }
 
+# Ends with a message if the request cannot be met.
 refuse() {
     echo "gpu.sh: $*" >&2
     exit 2
@@ -48,6 +50,7 @@ refuse() {
 
 # ---- collecting ----
 
+# Copies a library's header and the headers that it includes, if their names match.
 collect_headers() {  # folder, module, header, pattern
     into=$1/include
     case $3 in */*) into=$into/${3%/*} ;; esac
@@ -76,6 +79,7 @@ collect_library() {  # folder, module, name
     cp -L "$file" "$1/lib/lib$3.so" && cp -L "$file" "$1/lib/${name:-lib$3.so}"
 }
 
+# Writes a pkg-config file for the copied library.
 collect_description() {  # folder, module, header, libraries
     mkdir -p "$1/lib/pkgconfig"
     below=
@@ -106,6 +110,7 @@ END
     chmod +x "$1/bin/pkg-config" "$1/bin/pkg-config.bin"
 }
 
+# Collects all libraries with their headers, and pkg-config.
 collect() (  # folder
     set -f      # patterns are for headers, not for files in this folder
     mkdir -p "$1" || exit 1
@@ -192,6 +197,7 @@ collect_sources() {  # capability, what device_rates prints
     echo "$kernels kernels are needed"
 }
 
+# Compiles the kernels of the collected programs, and packs the cubins.
 collect_cubins() {  # folder, architecture, what device_rates prints
     mkdir -p "$build/cubins"
     made=$(find "$build/programs" -name '*.cu' | sed 's|.*/||; s|-.*||' | sort -u | tr '\n' ' ')
@@ -217,6 +223,7 @@ collect_cubins() {  # folder, architecture, what device_rates prints
     echo "$(($# - 1)) kernels, $(head -n 1 "$1" | cut -d ' ' -f 3,4)"
 }
 
+# Collects all that a machine without network or NVRTC needs.
 collect_all() {  # folder, architecture, NVRTC's version, what device_rates prints
     collect "$1" && into=$(cd "$1" && pwd) || exit 1
     jobs=${JOBS:-$(nproc)}
@@ -237,6 +244,7 @@ collect_all() {  # folder, architecture, NVRTC's version, what device_rates prin
 
 # ---- carried kernels ----
 
+# Unpacks the cubins of an archive, which the library then loads.
 use_cubins() {  # archive
     rm -rf "$build/cubins"
     mkdir -p "$build"
@@ -249,6 +257,7 @@ use_cubins() {  # archive
 
 # ---- preparing ----
 
+# Builds with the libraries of a collected folder.
 use_deps() {  # folder
     [ -d "$1/lib/pkgconfig" ] || refuse "$1 was not made by --collect-deps"
     here=$(cd "$1" && pwd)
@@ -292,6 +301,7 @@ all_found() {  # programs
     done
 }
 
+# Prints CMake's options for what is installed here.
 options() {
     llvm=-DLIMBER_LLVM=OFF
     for version in 19 20 21 22; do
@@ -317,6 +327,7 @@ stop_step() {  # the signal's number
     exit $((128 + $1))
 }
 
+# Runs a command in a process group of its own, with its output in a log.
 run_step() {  # log, command...
     log=$1
     shift
@@ -333,6 +344,7 @@ run_step() {  # log, command...
     return $status
 }
 
+# Runs a step, and prints whether it succeeded.
 step() {  # name, command...
     name=$1
     shift
@@ -349,6 +361,7 @@ step() {  # name, command...
     return 1
 }
 
+# Builds targets in a limited time; goes on after errors.
 build_some() {  # step, seconds from this script's start, targets...
     seconds=$(($2 - ($(date +%s) - started)))
     [ $seconds -gt 0 ] || seconds=1

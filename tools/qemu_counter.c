@@ -23,12 +23,14 @@ __attribute__((visibility("default"))) int qemu_plugin_install(uint64_t id, cons
 
 static uint64_t count;
 
+/* Called at run time for each block of instructions. */
 static void add_instructions(unsigned vcpu, void *data)
 {
     (void)vcpu;
     __atomic_fetch_add(&count, (uintptr_t)data, __ATOMIC_RELAXED);
 }
 
+/* Called when QEMU translates a block: has add_instructions called with its length. */
 static void instrument_block(uint64_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
@@ -36,6 +38,7 @@ static void instrument_block(uint64_t id, struct qemu_plugin_tb *tb)
                                          (void *)qemu_plugin_tb_n_insns(tb));
 }
 
+/* Prints the count at the end of the program. */
 static void print_count(uint64_t id, void *data)
 {
     char text[64];
@@ -45,6 +48,7 @@ static void print_count(uint64_t id, void *data)
     qemu_plugin_outs(text);
 }
 
+/* QEMU calls this when it loads the plugin. */
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
     (void)info, (void)argc, (void)argv;

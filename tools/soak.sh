@@ -42,10 +42,12 @@ fuzz_text LIMBER_FUZZ_RUNS=100000
 fuzz_cache LIMBER_FUZZ_RUNS=100000'
 fuzzers='text files rules cache'
 
+# Shows what is being done, on a terminal.
 tell() {
     [ -t 2 ] && printf '\r%-78s' "$1" >&2
     return 0
 }
+# True if this part was asked for.
 wanted() {  # name
     [ -z "$what" ] || case " $what " in *" $1 "*) ;; *) return 1 ;; esac
 }
@@ -71,6 +73,7 @@ cmake -S "$root" -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang-19 -DLIMBER_TESTS
     cmake --build "$build" -j "$jobs" --target $targets >> "$build/log" 2>&1 ||
     { tell ''; echo "soak.sh: the build failed, see $build/log" >&2; exit 2; }
 
+# Runs a fuzzer for its share of the time.
 fuzz() {    # name
     corpus=$build/corpus/$1
     mkdir -p "$corpus" "$build/found"
@@ -84,6 +87,7 @@ fuzz() {    # name
     echo "$1: ${runs:-?} inputs, FOUND: $(ls "$build/found" | grep "^$1-" | tr '\n' ' ')($build/$1.log)"
     return 1
 }
+# Repeats the longer tests for their share of the time.
 lengthen() {
     end=$(($(date +%s) + seconds)) rounds=0
     while [ $rounds = 0 ] || [ "$(date +%s)" -lt $end ]; do

@@ -32,17 +32,20 @@ class Absent(Exception):
 
 
 def progress(text):
+    """Shows a line of progress if stderr is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 class Suites:
+    """Runs the tests of other projects, with and without Limber."""
     def __init__(self, wish):
         self.wish = wish
         self.folder = pathlib.Path(wish.folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def environment(self, limber, name):
+        """The environment of a program that runs with or without Limber preloaded."""
         env = {key: value for key, value in os.environ.items()
                if not key.startswith("LIMBER_") and key != "LD_PRELOAD"}
         env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
@@ -64,6 +67,7 @@ class Suites:
     # ---- Python ----
 
     def python(self):
+        """The Python of a virtual environment with the packages, which it makes first."""
         root = self.folder / "venv"
         python = root / "bin" / "python"
         if not (root / "ready").exists():
@@ -94,6 +98,7 @@ class Suites:
                 for case in xml.parse(path).getroot().iter("testcase")}
 
     def of_python(self, package):
+        """Results of a Python package's own tests."""
         code = f"import {package}; print({package}.__version__)"
         version = subprocess.run([self.python(), "-c", code], capture_output=True, text=True,
                                  check=True).stdout.strip()
@@ -105,9 +110,11 @@ class Suites:
                 "served": self.served(f"{package}-with")}
 
     def numpy(self):
+        """NumPy's tests."""
         return self.of_python("numpy")
 
     def scipy(self):
+        """SciPy's tests."""
         return self.of_python("scipy")
 
     # ---- equal bits ----
@@ -131,6 +138,8 @@ class Suites:
         return dict(line.split() for line in done.stdout.splitlines())
 
     def same_bits(self, package, script, contracts):
+        """Names of results whose bits differ between kernels of OpenBLAS or numbers of threads,
+        without Limber and under each contract."""
         changed = {}
         for contract in ("", *contracts):
             runs = [self.digests(script, contract, kernel, threads)
@@ -146,9 +155,11 @@ class Suites:
                 "only_with": only, "served": self.served(f"{script[0][:-3]}-with")}
 
     def functions(self):
+        """Functions of SciPy's."""
         return self.same_bits("scipy", ["functions.py", "6", "70"], ["reproducible", "correct"])
 
     def models(self):
+        """Models of scikit-learn's."""
         return self.same_bits("sklearn", ["models.py"], ["reproducible"])
 
     # ---- R ----
@@ -201,6 +212,7 @@ class Suites:
                 not all(map(self.near, a[name], b[name]))}
 
     def r(self):
+        """Examples of R's manual pages."""
         try:
             version = subprocess.run(["R", "--version"], capture_output=True, text=True, check=True)
         except OSError as error:

@@ -64,12 +64,14 @@ mkdir -p "$SIMT_CACHE" "$LIMBER_TEST_CUBINS"
 find "$SIMT_CACHE" -type f -atime +7 -delete
 find "$LIMBER_TEST_CUBINS" -name '*.kept*' -atime +14 -delete
 
+# Builds a folder.
 build() {  # folder, options
     folder=$1
     shift
     cmake -S . -B "$folder" -G Ninja -DLIMBER_WERROR=ON -DLIMBER_TESTS=ON $launcher "$@" > /dev/null
     cmake --build "$folder"
 }
+# Runs the tests of folders.
 test_folders() {    # folder:labels...
     minutes=
     [ -z "$stop" ] || minutes=$(((stop - $(date +%s)) / 60))

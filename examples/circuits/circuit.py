@@ -82,11 +82,13 @@ class Arithmetic:
             self.limber, self.context = limber, limber.Context()
 
     def of(self, numbers):
+        """Returns complex numbers in this format."""
         if self.quad:
             return self.limber.Quad(numbers).words
         return numbers.astype(self.kind)
 
     def product(self, a, b):
+        """Returns a b, and adds the time to `seconds`."""
         start = time.perf_counter()
         if self.blas:
             c = a @ b
@@ -169,6 +171,7 @@ def bar(name):
         return lambda done, all_of: None
 
     def show(done, all_of):
+        """Shows progress on stderr."""
         end = "\r" if done < all_of else "\r\033[K"
         print(f"{name}: {done} of {all_of} products" if done < all_of else "", end=end,
               file=sys.stderr, flush=True)
@@ -207,6 +210,7 @@ def measure(path, names, chosen):
 
 
 def show(path, qubits, reference, found, chosen):
+    """Prints the results of a circuit."""
     by = "blas " if chosen.blas else ""
     if chosen.json:
         for name, (seconds, inside, error, relative, refused) in found.items():

@@ -21,26 +21,31 @@ LONGEST = 10_000_000        # gates in a program
 
 
 class Error(Exception):
+    """An error in a program, with file name, line and column."""
     pass
 
 
 # ---- matrices of gates; a gate's first qubit is the highest bit of an index ---------------------
 
 def u3(theta, phi, lam):
+    """Returns the rotation of one qubit by three Euler angles, as OpenQASM defines it."""
     c, s = math.cos(theta / 2), math.sin(theta / 2)
     return np.array([[c, -cmath.exp(1j * lam) * s],
                      [cmath.exp(1j * phi) * s, cmath.exp(1j * (phi + lam)) * c]])
 
 
 def u1(lam):
+    """Returns the gate that turns the phase of |1>."""
     return np.diag([1, cmath.exp(1j * lam)])
 
 
 def rz(angle):
+    """Returns the rotation about the z axis."""
     return np.diag([cmath.exp(-0.5j * angle), cmath.exp(0.5j * angle)])
 
 
 def controlled(matrix, controls=1):
+    """Returns a gate with controls in front of its qubits: it acts only if all of these are 1."""
     size = len(matrix) << controls
     big = np.eye(size, dtype=complex)
     big[size - len(matrix):, size - len(matrix):] = matrix
@@ -67,6 +72,7 @@ def relative_toffoli():
 
 
 def relative_cccx():
+    """rc3x: a NOT with three controls up to phases, as defined in qelib1.inc."""
     m = np.eye(16, dtype=complex)
     m[12, 12], m[13, 13] = 1j, -1j
     m[14:, 14:] = np.array([[0, 1], [-1, 0]])
@@ -115,6 +121,8 @@ class Gate:
 
 
 class Reader:
+    """Reads an OpenQASM program by recursive descent. Methods consume tokens from
+    self.tokens[self.next] on."""
     def __init__(self, text, name, most=LARGEST):
         self.name, self.text, self.at, self.most, self.depth = name, text, 0, most, 0
         self.tokens = []
@@ -131,11 +139,13 @@ class Reader:
         self.defined, self.gates, self.measured = {}, [], set()
 
     def error(self, at, message):
+        """Returns an Error for a position in the text."""
         line = self.text.count("\n", 0, at) + 1
         column = at - self.text.rfind("\n", 0, at)
         return Error(f"{self.name}:{line}:{column}: {message}")
 
     def peek(self):
+        """Returns the next token without consuming it."""
         return self.tokens[self.next][1]
 
     def take(self, what=None, kind=None):
@@ -147,11 +157,13 @@ class Reader:
         return text
 
     def here(self):
+        """Returns the position of the next token."""
         return self.tokens[self.next][2]
 
     # An expression becomes a function that maps {parameter's name: value} to a number.
 
     def expression(self, names):
+        """Parses sums and differences."""
         left = self.product(names)
         while self.peek() in ("+", "-"):
             sign, right = self.take(), self.product(names)
@@ -160,6 +172,7 @@ class Reader:
         return left
 
     def product(self, names):
+        """Parses products and quotients."""
         left = self.power(names)
         while self.peek() in ("*", "/"):
             at, sign = self.here(), self.take()
@@ -169,6 +182,8 @@ class Reader:
         return left
 
     def quotient(self, a, b, at):
+        """Returns the function a / b, which reports a division by zero at its place in the
+        program."""
         def value(v):
             divisor = b(v)
             if divisor == 0:
@@ -177,6 +192,7 @@ class Reader:
         return value
 
     def power(self, names):
+        """Calls power_inside, and limits how deep its calls are nested."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(self.here(), f"more than {DEEPEST} brackets and signs in each other")
@@ -185,6 +201,7 @@ class Reader:
         return made
 
     def power_inside(self, names):
+        """Parses a power, a sign or an atom."""
         if self.peek() == "-":
             self.take()
             inner = self.power(names)
@@ -198,12 +215,14 @@ class Reader:
         return lambda v: self.computed(at, "^", math.pow, base(v), exponent(v))
 
     def computed(self, at, name, function, *values):
+        """Calls a function; reports a bad argument at its place in the program."""
         try:
             return function(*values)
         except (ValueError, OverflowError) as e:
             raise self.error(at, f"{name}: {e}")
 
     def atom(self, names):
+        """Parses a number, a parameter, a call of a function, or an expression in brackets."""
         kind, text, at = self.tokens[self.next]
         self.next += 1
         if text == "(":
@@ -227,6 +246,7 @@ class Reader:
     # Statements.
 
     def register(self, quantum):
+        """Parses the declaration of a qreg or creg."""
         self.take()
         at, name = self.here(), self.take(kind="word")
         self.take("[")
@@ -263,6 +283,7 @@ class Reader:
         return [first + int(index)], False
 
     def arguments(self):
+        """Parses arguments with commas between them."""
         found = [self.argument()]
         while self.peek() == ",":
             self.take()
@@ -270,6 +291,7 @@ class Reader:
         return found
 
     def values(self, names):
+        """Parses a gate's parameters, which may be absent."""
         found = []
         if self.peek() == "(":
             self.take()
@@ -281,6 +303,7 @@ class Reader:
         return found
 
     def known(self, name, at):
+        """Returns how many parameters and qubits a gate takes."""
         if name in self.defined:
             if self.defined[name] is None:
                 raise self.error(at, f"{name} is opaque: what it does is not known")
@@ -290,6 +313,7 @@ class Reader:
         return GATES[name][:2]
 
     def check(self, name, at, parameters, qubits):
+        """Checks the number of a gate's parameters and qubits."""
         wanted = self.known(name, at)
         for have, want, what in (parameters, wanted[0], "parameter"), (qubits, wanted[1], "qubit"):
             if have != want:
@@ -332,6 +356,7 @@ class Reader:
                        [q[i] if whole else q[0] for q, whole in found], at)
 
     def definition(self):
+        """Parses the definition of a gate by other gates."""
         self.take("gate")
         at, name = self.here(), self.take(kind="word")
         if name in self.defined:
@@ -358,6 +383,7 @@ class Reader:
         self.defined[name] = names, places, body
 
     def words(self, end, once=False):
+        """Parses names with commas between them, up to the token `end`."""
         found = []
         while self.peek() != end:
             at, word = self.here(), self.take(kind="word")
@@ -369,6 +395,7 @@ class Reader:
         return found
 
     def statement(self):
+        """Parses any statement."""
         at, word = self.here(), self.peek()
         if word in ("qreg", "creg"):
             self.register(word == "qreg")
@@ -404,6 +431,7 @@ class Reader:
             self.gate()
 
     def read(self):
+        """Reads the whole program; returns (number of qubits, gates)."""
         if self.peek() != "include":        # published files sometimes omit the version
             self.take("OPENQASM")
             at, version = self.here(), self.take(kind="number")

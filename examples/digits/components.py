@@ -14,6 +14,8 @@ from digits import Products, load, options, picture, tell
 
 
 def covariance(images, product):
+    """Returns the covariance of the pixels; the sums before the division are exact if the product
+    is."""
     n = len(images)
     sums = images.sum(0, dtype=np.int64)
     return (n * product(images.T, images) - np.outer(sums, sums)) / float(n) ** 2

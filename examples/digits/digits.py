@@ -45,6 +45,7 @@ def options(description, **more):
 def load(folder, count):
     """Reads MNIST's test images; returns images [count][784] and labels [count], as bytes."""
     def idx(name, *sides):
+        """Returns the bytes in a file of MNIST's, with the shape in its header."""
         path = os.path.join(folder, "mnist", name)
         try:
             with gzip.open(path) as file:
@@ -131,6 +132,7 @@ def picture(path, tiles, across):
     sheet = sheet.repeat(3, 0).repeat(3, 1)
 
     def chunk(kind, data):
+        """Returns a chunk of a PNG file."""
         crc = zlib.crc32(kind + data)
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", crc)
 

@@ -45,6 +45,7 @@ TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I6
 
 
 class Failure(Exception):
+    """A file that cannot be used; the text says why."""
     pass
 
 
@@ -114,6 +115,7 @@ class Tokens:
             yield word
 
     def pieces(self, word):
+        """Returns the numbers of the longest pieces that make a word, from its start on."""
         found, at = [], 0
         while at < len(word):
             for end in range(len(word), at, -1):
@@ -141,6 +143,7 @@ class Product(torch.nn.Module):
 
 
 class Layer(torch.nn.Module):
+    """A layer of BERT: attention, then two linear layers."""
     def __init__(self, size, heads, inner, epsilon):
         super().__init__()
         self.scores, self.seen = Product(), Product()
@@ -152,6 +155,7 @@ class Layer(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(size, epsilon)
 
     def forward(self, x, mask):
+        """The layer's output for x; mask is added to the scores."""
         n, length, size = x.shape
         q, k, v = (f(x).view(n, length, self.heads, -1).transpose(1, 2)
                    for f in (self.query, self.key, self.value))
@@ -177,6 +181,7 @@ class Encoder(torch.nn.Module):
             for _ in range(config["num_hidden_layers"]))
 
     def forward(self, tokens, counts):
+        """The unit vectors of sentences; counts is false for padding."""
         x = self.norm(self.words(tokens) + self.places.weight[:tokens.shape[1]] +
                       self.kinds.weight[0])
         mask = torch.zeros_like(counts, dtype=x.dtype).masked_fill(~counts, float("-inf"))
@@ -238,6 +243,8 @@ def load(folder):
 
 
 def batch_of(sentences, tokens, most):
+    """Returns (token numbers, whether each counts), with shorter sentences padded to the
+    longest."""
     rows = [tokens(text, most) for text in sentences]
     longest = max(map(len, rows))
     pad = tokens.number["[PAD]"]

@@ -34,6 +34,7 @@ DIRECTIONS = "forward", "data", "filter"      # output, gradient of the input an
 # ---- the network --------------------------------------------------------------------------------
 
 def convolution(channels, filters, window, stride):
+    """Returns a convolution that keeps the image's size, but for the stride."""
     return torch.nn.Conv2d(channels, filters, window, stride, window // 2, bias=False)
 
 
@@ -119,11 +120,13 @@ class Layer:
         self.hook = module.register_forward_hook(self.see)
 
     def see(self, module, inputs, made):
+        """Hook of the forward pass: keeps the input."""
         self.x = inputs[0].detach()
         self.first = not inputs[0].requires_grad
         made.register_hook(self.see_gradient)
 
     def see_gradient(self, gradient):
+        """Hook of the backward pass: keeps the gradient of the output."""
         self.dy = gradient.detach()
 
     def shape(self):
@@ -250,6 +253,7 @@ def measure(by, config, model, data, exact, layers, exact_layers, runs):
 
 
 def parts(row):
+    """Returns what was measured of a layer in each direction."""
     return [row[direction] for direction in DIRECTIONS if direction in row]
 
 
@@ -270,6 +274,7 @@ def grouped(rows):
 
 
 def show_layers(found):
+    """Prints the times and errors of layers."""
     schemes = sorted({part["computed_by"] for row in found["layers"] for part in parts(row)})
     print(f"\nlayers by {found['by']}" +
           (f", computed by {', '.join(schemes)}" if schemes != [found["by"]] else "") +
@@ -284,6 +289,7 @@ def show_layers(found):
 
 
 def show_all(ways, base):
+    """Prints the times and errors of whole steps."""
     print("\nby          ms a step  in products    share  times PyTorch  outputs  gradients")
     for found in ways:
         share = found["seconds_in_products"] / found["seconds"]

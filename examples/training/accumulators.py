@@ -43,6 +43,7 @@ def load(folder, count):
 
 
 def network():
+    """Returns a network of two convolutions and a linear layer for MNIST."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(1, 8, 3, stride=2, padding=1), torch.nn.ReLU(),
         torch.nn.Conv2d(8, 16, 3, stride=2, padding=1), torch.nn.ReLU(),
@@ -68,6 +69,7 @@ def train(images, labels, split, config, seed, epochs, progress):
     scale, seconds, steps = 1024.0, 0.0, 0
 
     def step(batch):
+        """Trains on one batch."""
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(net(images[batch]), labels[batch])
         (loss * scale).backward()
@@ -107,9 +109,11 @@ def share_of_products(step, split):
         seconds = time.perf_counter() - start
 
     def is_product(event):
+        """Returns whether an event of the profiler is a product."""
         return event.name in PRODUCTS or event.name.startswith("limber::")
 
     def is_inside(event):
+        """Returns whether a product contains the event, whose time would count twice."""
         above = event.cpu_parent
         return above is not None and (is_product(above) or is_inside(above))
 
@@ -118,6 +122,7 @@ def share_of_products(step, split):
 
 
 def unit_of(bits, group, operands):
+    """Returns the words of a unit whose accumulator has `bits` fraction bits."""
     text = f"in={operands} mul=exact acc=(1,8,{bits})"
     return text + (f" group={group}" if group else "")
 
@@ -126,6 +131,7 @@ def lost(unit):
     """Returns the largest n (1 - retention) of all sums, where n is the length of a sum.  The model
     predicts that the network trains if this is below ln 50."""
     def one(n):
+        """Returns n (1 - retention) for sums of length n."""
         kept = limber.unit_retention(unit, n)
         return 0 if math.isnan(kept) else n * (1 - kept)
     return max(one(n) for n in sums(None).values())
@@ -140,6 +146,7 @@ def bar(what):
 
 
 def numbers(text):
+    """A type for argparse: integers separated by commas."""
     return [int(word) for word in text.split(",")]
 
 
@@ -175,6 +182,8 @@ def main():
     split = len(images) * 4 // 5
 
     def measure(config, what):
+        """Trains with each seed; returns (least, mean and largest accuracy in percent), and
+        (seconds a step, share of products) of the fastest run."""
         runs = [train(images, labels, split, config, seed, chosen.epochs,
                       bar(f"{what}, seed {seed + 1} of {chosen.seeds}"))
                 for seed in range(chosen.seeds)]

@@ -99,6 +99,7 @@ class Quantised(torch.nn.Module):
 
 
 def network(conv=torch.nn.Conv2d, linear=torch.nn.Linear, around=lambda layer: layer):
+    """Returns a network for MNIST; `around` is applied to each layer."""
     torch.manual_seed(1)
     return torch.nn.Sequential(
         around(conv(1, 8, 3, stride=2, padding=1)), torch.nn.ReLU(),
@@ -121,6 +122,7 @@ def ways():
 
 
 def step(net, optimizer, images, labels, rounds):
+    """Runs a training step; rounds: weights and gradients are rounded, as QPyTorch does."""
     if rounds:
         for p in net.parameters():
             p.data = rounded(p.data)

@@ -32,13 +32,15 @@ def name_of(types, key, depth=0):
 
 
 def signature(types, node, depth=0):
+    """Returns a function's type as text: "(parameters) -> result"."""
     given = [name_of(types, p.get("type-id"), depth) for p in node.findall("parameter")]
     result = node.find("return")
     return f"({', '.join(given)}) -> {name_of(types, result.get('type-id'), depth)}"
 
 
 def read(root):
-    """Reads functions, structures and enumerations by name."""
+    """Returns three dictionaries by name: functions' signatures, structures' fields, enumerators'
+    values."""
     types = {node.get("id"): node for node in root.iter() if node.get("id")}
     functions, structures, constants = {}, {}, {}
     for node in root.iter("function-decl"):
@@ -54,6 +56,7 @@ def read(root):
 
 
 def breaks(frozen, now):
+    """Lists the incompatible changes from the frozen interface to the current one."""
     then, here = read(frozen), read(now)
     found = [f"function {n}: {s}, now {here[0].get(n)}"
              for n, s in then[0].items() if here[0].get(n) != s]
@@ -70,15 +73,19 @@ def breaks(frozen, now):
 
 
 def structure(root, name):
+    """The complete declaration of a structure in libabigail's XML; others of it are forward
+    declarations."""
     return next(n for n in root.iter("class-decl") if n.get("name") == name and len(n))
 
 
 def swapped(root):
+    """Plants a change: exchanges two fields of limber_queue."""
     fields = structure(root, "limber_queue").findall("data-member")
     fields[1][0].attrib, fields[2][0].attrib = fields[2][0].attrib, fields[1][0].attrib
 
 
 def inserted(root):
+    """Plants a change: a new field in the middle of limber_queue."""
     fields = structure(root, "limber_queue")
     new = copy.deepcopy(fields[1])
     new[0].set("name", "planted")
@@ -86,6 +93,7 @@ def inserted(root):
 
 
 def appended(root, name="limber_queue"):
+    """Appends a field to a structure; compatible if the structure states its size."""
     fields = structure(root, name)
     new = copy.deepcopy(fields[-1])
     new[0].set("name", "planted")
@@ -93,20 +101,24 @@ def appended(root, name="limber_queue"):
 
 
 def grown(root):
+    """Plants a change: a new field in a structure without a size."""
     appended(root, "limber_matrix")
 
 
 def renumbered(root):
+    """Plants a change: another value of an enumerator."""
     next(n for n in root.iter("enumerator")
          if n.get("name") == "LIMBER_STATUS_RANGE").set("value", "77")
 
 
 def other_parameter(root):
+    """Plants a change: limber_run lacks its last parameter."""
     f = next(n for n in root.iter("function-decl") if n.get("name") == "limber_run")
     f.remove(f.findall("parameter")[-1])
 
 
 def gone(root):
+    """Plants a change: limber_run is missing."""
     for parent in root.iter():
         for node in list(parent):
             if node.tag == "function-decl" and node.get("name") == "limber_run":

@@ -11,12 +11,14 @@ mkdir "$work/pc"
 for name in libffi libxxhash; do
     cp "$(pkg-config --variable=pcfiledir $name)/$name.pc" "$work/pc"
 done
+# Configures Limber where pkg-config finds only the packages of this test.
 configure() {
     rm -rf "$work/build"
     env -u PKG_CONFIG_PATH PKG_CONFIG_LIBDIR="$work/pc" \
         cmake -S "$source" -B "$work/build" -DLIMBER_TESTS=OFF "$@" > "$work/log" 2>&1
 }
 configure -DLIMBER_TOOLS=OFF || { cat "$work/log"; exit 1; }
+# Checks that CMake refuses to configure, with a message.
 refused() {  # arguments: what the error text names, CMake's arguments
     named=$1
     shift

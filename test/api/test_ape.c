@@ -58,6 +58,7 @@ static void free_work(struct work *w)
     free(w->again);
 }
 
+/* Returns the problem c = a b of `w`. */
 static limber_problem problem_of(const struct work *w, float *c)
 {
     return gemm_problem(&w->contract, w->m, w->n, w->k, NULL,
@@ -66,6 +67,7 @@ static limber_problem problem_of(const struct work *w, float *c)
                         (limber_output){ c, LIMBER_F32, w->n, 1 });
 }
 
+/* Computes w's product, with a report that has room for all parts. */
 static void run_work(limber_context *ctx, struct work *w, float *c)
 {
     limber_problem p = problem_of(w, c);
@@ -139,11 +141,13 @@ static void try_work(struct work *w, int64_t samples)
 
 /* ---- which scheme multiplies which tiles ----------------------------------------------------- */
 
+/* Number of blocks of rows or columns. */
 static int64_t blocks_of(int64_t lines)
 {
     return (lines + BLOCK - 1) / BLOCK;
 }
 
+/* Number of tiles along k. */
 static int64_t tiles_of(int64_t k)
 {
     return (k + TILE - 1) / TILE;
@@ -180,6 +184,7 @@ static void fill_tiles(struct rng *r, float *x, int64_t lines, int64_t k, int mo
             x[i * k + p] = draw(r, (enum kind)kinds[i / BLOCK * tiles_of(k) + p / TILE]);
 }
 
+/* Smallest and largest exponent of a tile's nonzero elements.  zero: there is none. */
 struct span {
     int low, high;
     bool zero;

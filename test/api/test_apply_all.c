@@ -24,11 +24,13 @@ static const char *const names[] = { "f16",  "bf16", "e4m3",     "e5m2",    "e3m
  * the formats with at most 8 bits. */
 enum { FORMATS = sizeof names / sizeof *names, WIDE = 2 };
 
+/* A number of a format, and its bit pattern. */
 struct value {
     double x;
     uint16_t code;
 };
 
+/* A format with a table of its numbers. */
 static struct format {
     limber_format f;
     struct value sorted[CODES]; /* finite numbers in rising order; zero only once, as +0 */
@@ -54,6 +56,7 @@ static double value_of(limber_format f, unsigned code)
     return limber_format_value(f, bytes);
 }
 
+/* qsort's comparison: orders numbers by value. */
 static int by_value(const void *a, const void *b)
 {
     double x = ((const struct value *)a)->x, y = ((const struct value *)b)->x;

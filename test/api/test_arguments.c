@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+/* A valid call of limber_gemm, whose arguments the tests make invalid one by one. */
 struct trial {
     limber_context *ctx;
     limber_contract contract, *pcontract;
@@ -342,6 +343,7 @@ static void cache_directories(void **state)
 
 /* ---- convolutions with wrong arguments ------------------------------------------------------- */
 
+/* A valid call of a convolution, for the same purpose. */
 struct conv_trial {
     limber_conv s;
     double x[256], w[256], y[256];
@@ -462,6 +464,7 @@ static double image_at(const struct conv_trial *t, int64_t n, int64_t c, int64_t
                                                   ((n * s->h + y) * s->w + x) * s->c + c];
 }
 
+/* Returns an element of the filters in either layout. */
 static double filter_at(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
 {
     const limber_conv *s = &t->s;

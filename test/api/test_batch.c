@@ -31,6 +31,7 @@ static int make_contexts(void **state)
 
 /* ---- batches have the bits of single products ------------------------------------------------ */
 
+/* A random batch, with its operands, and the results of single calls in `want`. */
 struct trial {
     /* steps: distances of consecutive matrices, in elements */
     int64_t count, m, n, k, step_a, step_b, step_c;

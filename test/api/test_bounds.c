@@ -28,6 +28,7 @@ enum range {
     RANGES
 };
 
+/* Random A and B: as doubles, and as stored in format f. */
 struct operands {
     limber_format f;
     double a[M * K], b[K * N];

@@ -36,6 +36,7 @@ struct cancelled_call {
     char text[256];
 };
 
+/* Thread: calls a function with a cancellation pending, which must come only afterwards. */
 static void *call_with_pending_cancellation(void *arg)
 {
     struct cancelled_call *v = arg;
@@ -49,6 +50,7 @@ static void *call_with_pending_cancellation(void *arg)
     return NULL;
 }
 
+/* Thread: creates a context with a cancellation pending, which must come only afterwards. */
 static void *create_with_pending_cancellation(void *arg)
 {
     struct cancelled_call *v = arg;
@@ -112,6 +114,7 @@ static void cancelled_after_creating_a_context(void **state)
 
 /* ---- a limit on the size of files ------------------------------------------------------------ */
 
+/* Number of signals that the handler got. */
 static atomic_int signals;
 
 static void count_signal(int n)

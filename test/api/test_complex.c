@@ -34,6 +34,7 @@ static int make_contexts(void **state)
 /* Alpha and beta of a trial: absent, both real, only beta complex, both complex. */
 enum { SCALARS_none, SCALARS_real, SCALARS_beta, SCALARS_complex, SCALARS_count };
 
+/* A complex product, and how it is requested. */
 struct trial {
     int64_t m, n, k;
     limber_format fa, fb, fc;
@@ -89,6 +90,7 @@ static void make_scalars(struct rng *r, struct trial *t)
     fill(r, d, f, t->beta, t->scalars >= SCALARS_beta ? 2 : 1);
 }
 
+/* Fills a trial's matrices and scalars at random. */
 static void make_trial(struct rng *r, struct trial *t)
 {
     t->a = make_matrix(r, t->fa, t->m, t->k, t->data);
@@ -449,6 +451,7 @@ static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigne
              multiply_128(s[3], c[0], false);
 }
 
+/* Returns whether the result's integer format holds v, a two's complement number. */
 static bool is_in_range(const struct trial *t, unsigned __int128 v)
 {
     int bits = 8 * t->fc.size - 1;

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+/* A product to compute and check, with its operands as stored. */
 struct trial {
     int64_t m, n, k;
     limber_format fa, fb, fc;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+/* A random convolution. */
 struct trial {
     limber_conv s;
     int64_t oh, ow;

@@ -50,6 +50,7 @@ static void edge_free(void *user, void *memory)
 
 /* ---- a layer, its tensors and contexts ------------------------------------------------------- */
 
+/* A convolution, with the formats of the operands and of the result. */
 struct layer {
     limber_conv s;
     limber_operation operation;

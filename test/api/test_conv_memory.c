@@ -16,6 +16,7 @@
 
 #include "jit/api/api.h"
 
+/* Bytes that are allowed beside limbs: ROOM in all cases, PANELS more for gradients of filters. */
 enum { ROOM = 16 << 20, PANELS = 64 << 20 };
 
 /* ---- an allocator that counts bytes ---------------------------------------------------------- */
@@ -59,6 +60,7 @@ static void count_free(void *user, void *memory)
 
 /* ---- the largest memory of each layer -------------------------------------------------------- */
 
+/* Layers: images, channels, height and width, filters, window, stride. */
 static const struct layer {
     int n, c, h, o, r, stride;
 } layers[] = { { 1, 3, 112, 64, 7, 2 },  { 2, 64, 56, 64, 3, 1 }, { 1, 128, 28, 256, 3, 2 },

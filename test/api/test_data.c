@@ -51,6 +51,7 @@ static FILE *open_data_file(const char *name, bool packed)
 
 /* ---- real matrices under each contract ------------------------------------------------------- */
 
+/* The contracts under which the products are computed. */
 static const struct {
     limber_promise promise;
     int bits;
@@ -270,6 +271,7 @@ static void image_convolutions(void **state)
 
 enum { MOST_QUBITS = 8 };
 
+/* A circuit of quantum gates. */
 struct circuit {
     int qubits;
     double complex *u; /* the unitary by columns, which are the images of the basis states */

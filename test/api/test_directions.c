@@ -160,6 +160,7 @@ static void check_convolution(const struct trial *t, int direction, const limber
     free(c);
 }
 
+/* What each convolution is computed with; unit: for LIMBER_CONTRACT_SIMULATE. */
 static const struct kind {
     limber_promise promise;
     const char *scheme, *from, *to, *unit;
@@ -572,6 +573,7 @@ static void filters_are_prepared(void **state)
         prepare_and_compare(i, &native[i / 8 % 2], i % 8 > 0, true);
 }
 
+/* Checks that the interpreter refuses a problem with this text. */
 static void expect_refused(const limber_problem *p, const char *text)
 {
     assert_refused(limber_run(context[INTERP], p, NULL), LIMBER_STATUS_BAD_ARGUMENT, text);

@@ -32,6 +32,7 @@ static void *alloc_counted(void *user, size_t bytes, size_t alignment)
     return p;
 }
 
+/* Frees a block and counts it. */
 static void free_counted(void *user, void *memory)
 {
     struct store *s = user;
@@ -41,6 +42,7 @@ static void free_counted(void *user, void *memory)
     free(memory);
 }
 
+/* Creates a context whose memory comes from the counting allocator. */
 static limber_context *create_context(struct store *s)
 {
     const limber_config config = { .size = sizeof(limber_config),

@@ -12,6 +12,7 @@ static limber_context *ctx;
 static double x[ROOM], w[ROOM], y[ROOM + GUARD];
 static const double alpha = 3, beta = 2;
 
+/* The contracts under which empty products are computed. */
 static const struct tried_promise {
     limber_promise promise;
     const char *scheme;

@@ -16,6 +16,7 @@ struct line {
     double number[2];
 };
 
+/* A random epilogue: its operations and its text. */
 struct expression {
     struct line line[STEPS];
     int lines, inputs;
@@ -26,6 +27,7 @@ static const char *const binary[] = { "add", "sub", "mul", "div", "max", "min" }
 static const char *const unary[] = { "relu", "abs", "neg",  "clamp", "leaky_relu",
                                      "gelu", "exp", "tanh", "floor", "sqrt" };
 
+/* Returns whether a line's operation has two operands. */
 static bool is_binary(const struct line *l)
 {
     for (size_t i = 0; i < COUNT(binary); i++)
@@ -41,6 +43,7 @@ static double random_constant(struct rng *r)
     return some[rng_below(r, COUNT(some))];
 }
 
+/* Chooses operand i of line `at`: a value of the expression or a constant. */
 static void choose_random_operand(struct rng *r, const struct expression *e, struct line *l, int i,
                                   int at)
 {
@@ -51,6 +54,7 @@ static void choose_random_operand(struct rng *r, const struct expression *e, str
     l->number[i] = random_constant(r);
 }
 
+/* Returns the name of a value: x, an input, or the result of a line. */
 static const char *name_of_value(const struct expression *e, int value, char text[32])
 {
     if (value == 0)
@@ -216,6 +220,7 @@ static bool reads_x(const struct expression *e, int from)
 
 /* ---- random products with steps -------------------------------------------------------------- */
 
+/* A random call with an epilogue: a product, a batch or a convolution. */
 struct trial {
     limber_problem p;
     limber_contract contract;

@@ -17,6 +17,7 @@
 enum { M = 200, N = 130, K = 600 };
 
 static limber_context *ctx;
+/* The last line that the library logged. */
 static char line[512];
 
 static void remember(void *user, const char *text)
@@ -34,6 +35,7 @@ static int make_context(void **state)
 
 /* ---- inspections of operands ----------------------------------------------------------------- */
 
+/* Returns e where x = m 2^e, 1 <= m < 2. */
 static int exponent(double x)
 {
     int e;
@@ -52,6 +54,7 @@ static int lowest_bit(double x)
     return e;
 }
 
+/* What a scan finds of a matrix: exponents, number of bits, and flags (see limber_tile). */
 struct seen {
     int emin, emax, low, bits, flags;
 };

@@ -46,6 +46,7 @@ static char gone;
 static long count, fails_at;
 static bool armed;
 
+/* Returns the place of a block, or of the first free place for it, in the hash table `live`. */
 static size_t place_of(const void *p)
 {
     size_t at = (uintptr_t)p / 16 * 0x9e3779b97f4a7c15u % LIVE;
@@ -67,6 +68,7 @@ static bool must_fail(void)
     return now;
 }
 
+/* Adds a block to the table while faults are being made; returns it. */
 static void *record_block(void *p)
 {
     pthread_mutex_lock(&lock);
@@ -76,6 +78,7 @@ static void *record_block(void *p)
     return p;
 }
 
+/* Removes a block from the table. */
 static void forget_block(void *p)
 {
     pthread_mutex_lock(&lock);
@@ -141,6 +144,7 @@ static long disarm(void)
     return count;
 }
 
+/* Returns how many recorded blocks have not been freed. */
 static int count_live_blocks(void)
 {
     int n = 0;
@@ -154,6 +158,7 @@ static int count_live_blocks(void)
  * library do not count its blocks.  out: its blocks in use. */
 static long takes, takes_fail_at, out;
 
+/* Allocates for a context, except at the call that must fail. */
 static void *alloc_counted(void *user, size_t bytes, size_t align)
 {
     (void)user;

@@ -36,6 +36,7 @@ static double converted(limber_format f, double v)
     return back;
 }
 
+/* Compares doubles for qsort. */
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

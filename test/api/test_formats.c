@@ -34,6 +34,7 @@ static int make_contexts(void **state)
     return 0;
 }
 
+/* Formats of A, B and C. */
 static const struct {
     const char *a, *b, *c;
 } trios[] = {
@@ -90,6 +91,7 @@ static void fill_codes(struct rng *r, limber_format f, bool finite, char *to, in
     }
 }
 
+/* A product of fixed sizes, with its matrices as stored. */
 struct call {
     limber_format a, b, c;
     limber_contract contract;

@@ -29,6 +29,7 @@ static int make_contexts(void **state)
 
 /* ---- products of doubles, stored in any format ----------------------------------------------- */
 
+/* A product whose result is graded, that is, whose error is measured. */
 struct trial {
     int64_t m, n, k;
     const char *format;
@@ -86,6 +87,7 @@ static char *run_product(limber_context *ctx, const struct trial *p)
     return NULL;
 }
 
+/* Returns the unit roundoff of a format. */
 static double unit_of(const char *format)
 {
     return ldexp(1, strcmp(format, "f64") ? -24 : -53);
@@ -115,6 +117,7 @@ static double largest_error(struct rng *r, const struct trial *p, const char *c,
     return most;
 }
 
+/* The schemes to grade; NULL: the library chooses. */
 static const struct {
     const char *scheme, *format;
 } graded[] = {

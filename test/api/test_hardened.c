@@ -14,6 +14,7 @@
 /* What the wrapped system calls refuse.  NOTHING; CHANGES: memory that becomes executable after it
  * was written, or is writable and executable at once; ALL: all executable memory. */
 static enum { NOTHING, CHANGES, ALL } refuses;
+/* Number of compilations. */
 static int compiled;
 
 int __real_mprotect(void *p, size_t size, int prot);
@@ -37,6 +38,7 @@ bool __wrap_limber_llvm_object(const void *k, const void *t, const void *dump, v
 enum { BUILT = 0 };
 #endif
 
+/* Replaces mprotect: refuses to make memory executable, as a hardened kernel does. */
 int __wrap_mprotect(void *p, size_t size, int prot)
 {
     if (prot & PROT_EXEC && refuses != NOTHING) {
@@ -46,6 +48,7 @@ int __wrap_mprotect(void *p, size_t size, int prot)
     return __real_mprotect(p, size, prot);
 }
 
+/* Replaces mmap: refuses executable memory, or only memory that is writable, too. */
 void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset)
 {
     if (prot & PROT_EXEC && (refuses == ALL || (refuses == CHANGES && prot & PROT_WRITE))) {
@@ -63,6 +66,7 @@ static limber_matrix square(const double *p)
     return (limber_matrix){ p, LIMBER_F64, 4, 1 };
 }
 
+/* Checks that c is A times a matrix whose only nonzero element is 1, in the upper left corner. */
 static void assert_product(void)
 {
     for (int i = 0; i < 16; i++)

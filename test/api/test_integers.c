@@ -15,6 +15,7 @@ static const char *const operands[][2] = {
     { "f64", "i32" }, { "dd", "f64" },  { "f128", "f32" }, { "i16", "posit16" },
 };
 static const char *const results[] = { "i32", "i64", "i8", "i4" };
+/* A promise and a scheme to request; no scheme: the library chooses. */
 static const struct request {
     limber_promise promise;
     const char *scheme;
@@ -28,6 +29,7 @@ static const struct request {
     { LIMBER_CONTRACT_EXACT, NULL },
 };
 
+/* A product of integers, with the exact sums. */
 struct sums {
     limber_format a, b, c;
     struct request request;
@@ -45,6 +47,7 @@ static void fill_operand(struct rng *r, limber_format f, double step, double *x,
         x[i] = rng_below(r, 3) ? 0 : (rng_below(r, 13) - 6) * (whole ? 1 : step);
 }
 
+/* Converts doubles to the format. */
 static void store(limber_format f, const double *x, int count, char *to)
 {
     assert_int_equal(limber_convert(to, f, x, named("f64"), (size_t)count, LIMBER_ROUND_NEAREST),

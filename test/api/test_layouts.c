@@ -92,6 +92,7 @@ static void check_product(limber_format a, limber_format b, limber_format c, lim
         }
 }
 
+/* Checks the product under `native`, `correct` and `bits`. */
 static void check_all(limber_format a, limber_format b, limber_format c)
 {
     check_product(a, b, c, LIMBER_CONTRACT_NATIVE);

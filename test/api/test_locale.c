@@ -4,6 +4,7 @@
 
 #include <locale.h>
 
+/* The folder of the locales that the test makes. */
 static char *locales;
 
 /* Creates a locale with a decimal comma, since few machines have one, and switches to it.  False if

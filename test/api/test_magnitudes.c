@@ -19,6 +19,7 @@ static const char *const operands[][2] = {
     { "i64", "f64" }, { "f32", "f32" }, { "f64", "f16" }, { "bf16", "i8" },
 };
 static const char *const results[] = { "f64", "f32", "tf32", "bf16", "f16", "e5m2", "e4m3", "i64" };
+/* A contract to request. */
 static const struct asked {
     limber_promise promise;
     const char *scheme;
@@ -35,12 +36,14 @@ static const struct asked {
  * binary64. */
 static const int sizes[][2] = { { 1, 1 }, { 2, 5 }, { 7, 1 }, { 1, 20 }, { 14, 14 }, { 23, 23 } };
 
+/* An operand: its numbers, and these as stored in format f. */
 struct stated_operand {
     limber_format f;
     double number[M > N ? M *K : K *N];
     char stored[(M > N ? M * K : K * N) * 8];
 };
 
+/* A product to compute, with a name for messages. */
 struct stated_product {
     struct stated_operand a, b;
     limber_format c;

@@ -27,6 +27,7 @@ enum kind {
 static const char *const kind_names[] = { "plain",     "hot row",    "wide tiles",
                                           "far tiles", "zero tiles", "byte tiles" };
 
+/* A product whose tiles are of different kinds. */
 struct trial {
     int64_t m, n, k;
     const char *format;
@@ -49,6 +50,7 @@ static int make_contexts(void **state)
 
 /* ---- operands of different tiles ------------------------------------------------------------- */
 
+/* Draws a number of roughly normal distribution, with mean 0 and deviation 1. */
 static double normal_like(struct rng *r)
 {
     return (rng_unit(r) + rng_unit(r) + rng_unit(r) - 1.5) * 2;
@@ -91,6 +93,7 @@ static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, 
     return out;
 }
 
+/* The operands of a trial, as stored, and the size of C. */
 struct matrices {
     char *a, *b, *c0, alpha[16], beta[16];
     size_t bytes;
@@ -164,6 +167,7 @@ static void exact_element(const struct trial *t, const struct matrices *d, int64
     mpfr_clears(s, c, (mpfr_ptr)NULL);
 }
 
+/* Returns the promised error bound, relative to the element's scale. */
 static double allowed(const struct trial *t)
 {
     double u = ldexp(1, strcmp(t->format, "f32") ? -53 : -24);

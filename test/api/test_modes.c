@@ -70,6 +70,7 @@ static void set_bf16_modes(void) /* EBF of FEAT_EBF16 */
 }
 #endif
 
+/* Sets the CPU to replace subnormal operands and results by 0. */
 static void flush_to_zero(void)
 {
 #if defined(__x86_64__)

@@ -82,6 +82,7 @@ static void count_line(void *user, const char *line)
 
 /* ---- calls that are observed ----------------------------------------------------------------- */
 
+/* The products that are computed on CPUs. */
 static const struct work {
     const char *scheme;
     limber_promise promise;
@@ -123,11 +124,13 @@ static const struct work {
     { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f16", "f32", DATA_unit, "a100-fp16" },
 };
 
+/* Size of an alpha or beta, in bytes: integers are passed as i64 or u64. */
 static size_t scalar_size(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ? 8 : f.size;
 }
 
+/* Stores alpha or beta in the format in which the library reads it. */
 static void make_scalar(void *to, limber_format f, double x)
 {
     limber_format as = scalar_size(f) == f.size ? f : named("i64");
@@ -357,6 +360,7 @@ static void work_on_interp(struct observation *r)
     work_on_cpu(r, false);
 }
 
+/* Computes products on a GPU. */
 static void work_on_cuda(struct observation *r)
 {
     static const int64_t size[3] = { 18, 9, 20 };
@@ -386,6 +390,7 @@ static int collect(const char *path, const struct stat *st, int flag, struct FTW
     return 0;
 }
 
+/* Reads the kernels in a cache's folder, by name. */
 static struct shelf entries_of(const char *dir)
 {
     struct shelf s = { 0 };
@@ -397,6 +402,7 @@ static struct shelf entries_of(const char *dir)
 
 static int files;
 
+/* Callback of nftw: counts files, except an empty log of NVRTC. */
 static int count_file(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)ftw;

@@ -80,6 +80,7 @@ static char *finished(const limber_contract *k, limber_format f)
     return last_plan(text);
 }
 
+/* The contracts and formats of the plans to run. */
 static const struct wanted {
     limber_contract contract;
     const char *format;

@@ -30,6 +30,7 @@ static int make_contexts(void **state)
 
 /* ---- operands of a trial --------------------------------------------------------------------- */
 
+/* A product of prepared operands; in, out: formats of the operands and the result. */
 struct trial {
     const char *in, *out;
     limber_contract contract;
@@ -523,6 +524,7 @@ static void test_prepared_limbs_are_kept(void **state)
     assert_true(!kept[0] && kept[1]);
 }
 
+/* A call of one of several threads with the same prepared operands. */
 struct concurrent_call {
     const struct trial *t;
     const struct operands *o;
@@ -532,6 +534,7 @@ struct concurrent_call {
     bool ok;
 };
 
+/* Thread: multiplies by shared operands as soon as all threads have started. */
 static void *multiply_concurrently(void *arg)
 {
     struct concurrent_call *x = arg;

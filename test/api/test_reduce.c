@@ -207,6 +207,7 @@ static void test_cancelling(void **state)
 
 /* ---- sums carried in a format ---------------------------------------------------------------- */
 
+/* Returns v rounded to a format. */
 static double rounded(limber_format f, double v)
 {
     unsigned char code[8];

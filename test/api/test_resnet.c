@@ -22,6 +22,8 @@ static const char cpu[] = "target llvm isa=avx512vnni features=avx2,fma,avx512,a
                           "rate.f32=8e10 rate.f16=8e10 rate.i8=4e11 rate.exact=1e8 "
                           "rate.model=1e10";
 
+/* The functions of a backend that describes a fixed machine, counts the kernels that it compiles,
+ * and neither loads nor runs them. */
 static bool probe(struct target *t, struct diag *d)
 {
     return real == &limber_backend_cuda ?
@@ -117,6 +119,7 @@ static limber_conv shape_of(const struct layer *l, int images)
  * small. */
 enum role { IMAGE, FILTERS, GRADIENT };
 
+/* Returns a random element of a tensor with this role. */
 static float number(struct rng *r, enum role role)
 {
     double x = rng_unit(r) + 0x1p-8;
@@ -140,6 +143,7 @@ static void *make_tensor(limber_format f, enum role role, size_t count)
     return p;
 }
 
+/* What the network's layers are computed with. */
 struct work {
     limber_contract contract;
     const char *from, *to;
@@ -207,6 +211,7 @@ static void run_network(const struct backend *backend, const struct work *w, int
     limber_destroy(ctx);
 }
 
+/* Computes the network in several formats, and limits the number of kernels. */
 static void expect_few_kernels(const struct backend *backend)
 {
     static const struct work work[] = {

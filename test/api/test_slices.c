@@ -90,6 +90,7 @@ static double error_of(const struct trial *p, int e, double c)
     return p->size[e] > 0 ? x : 0;
 }
 
+/* Returns the largest error of C's elements. */
 static double largest_error(const struct trial *p, const double c[M * N])
 {
     double most = 0;
@@ -139,6 +140,7 @@ static const char *const kind_names[KINDS] = {
     "positive",
 };
 
+/* Returns a number with standard normal distribution. */
 static double normal(struct rng *r)
 {
     double u = rng_unit(r), v = rng_unit(r);

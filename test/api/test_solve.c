@@ -18,6 +18,7 @@
 enum { N = 70, COLUMNS = 3, LEAD = N + 2, ROOM = LEAD * LEAD * 16 };
 
 static limber_context *ctx;
+/* The system a x = b, its exact solution, and a copy of memory to compare with. */
 static char *a, *b, *x, *truth, *before;
 
 static int set_up(void **state)

@@ -16,6 +16,7 @@ static double x[ROOM], w[ROOM], y[ROOM];
 
 /* ---- values outside an enumeration ---------------------------------------------------------- */
 
+/* Runs a problem, after filling in the small operands that it lacks. */
 static limber_status run_with(limber_problem p)
 {
     p.a = p.a.data ? p.a : (limber_matrix){ x, LIMBER_F64, p.conv ? 0 : 4, p.conv ? 0 : 1 };
@@ -110,6 +111,7 @@ static limber_matrix square(void)
     return (limber_matrix){ x, LIMBER_F64, 4, 1 };
 }
 
+/* Prepares an operand with an invalid side.  Returns the status. */
 static limber_status prepare_side(int v)
 {
     limber_prepared *none;
@@ -119,6 +121,7 @@ static limber_status prepare_side(int v)
     return s;
 }
 
+/* Prepares an operand with this configuration, which must fail.  Returns the status. */
 static limber_status prepare_with(limber_prepare_config c)
 {
     limber_prepared *none;
@@ -128,6 +131,7 @@ static limber_status prepare_with(limber_prepare_config c)
     return s;
 }
 
+/* Passes an invalid config.changes to limber_prepare.  Returns the status. */
 static limber_status prepare_changes(int v)
 {
     limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
@@ -136,6 +140,7 @@ static limber_status prepare_changes(int v)
     return prepare_with(c);
 }
 
+/* Passes an invalid config.operation to limber_prepare.  Returns the status. */
 static limber_status prepare_operation(int v)
 {
     limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
@@ -160,6 +165,7 @@ static limber_status filters_operation(int v)
     return s;
 }
 
+/* Inspects a matrix with an invalid side.  Returns the status. */
 static limber_status inspect_side(int v)
 {
     limber_inspection in = LIMBER_INSPECTION_INIT;
@@ -167,6 +173,7 @@ static limber_status inspect_side(int v)
     return limber_inspect(ctx, square(), 4, 4, (limber_side)v, &in);
 }
 
+/* Binds a shape with an invalid `accumulate`.  Returns the status. */
 static limber_status accumulate(int v)
 {
     limber_kernel f;
@@ -182,6 +189,7 @@ static int fail_on_entry(void *user, const limber_cache_entry *e)
     return 1;
 }
 
+/* Lists the cache's entries with an invalid depth: no entry may be visited.  Returns the status. */
 static limber_status cache_depth(int v)
 {
     return limber_cache_each(ctx, (limber_cache_depth)v, fail_on_entry, NULL);
@@ -233,11 +241,13 @@ REDUCE(carry, carry, limber_carry)
 REDUCE(reduce_rounding, rounding, limber_rounding)
 REDUCE(correction, correction, int)
 
+/* Converts numbers with an invalid rounding mode.  Returns the status. */
 static limber_status convert_mode(int v)
 {
     return limber_convert(y, LIMBER_F64, x, LIMBER_F64, 4, (limber_rounding)v);
 }
 
+/* limber_retention_chunked has no status: it must return NaN for an invalid kind of chunks. */
 static limber_status chunking(int v)
 {
     return isnan(limber_retention_chunked(10, 10, 64, 64, (limber_chunking)v)) ?
@@ -245,6 +255,7 @@ static limber_status chunking(int v)
                LIMBER_STATUS_OK;
 }
 
+/* Calls that pass a value of an enumeration. */
 static const struct {
     limber_status (*call)(int value);
     const char *name; /* name of the argument in the error text; NULL if there is no error text */
@@ -295,6 +306,7 @@ static void refill(void)
         y[i] = 7;
 }
 
+/* Fails the test unless the call was refused with the argument's name, and y is unchanged. */
 static void assert_refused_unchanged(const char *what, limber_status s, const char *name)
 {
     if ((s != LIMBER_STATUS_BAD_ARGUMENT && s != LIMBER_STATUS_NO_SCHEME) ||

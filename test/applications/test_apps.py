@@ -39,10 +39,12 @@ for part in 0.75, 0.25:
 
 
 def run_it(*options, program=(sys.executable, os.path.join(FOLDER, "apps.py")), **more):
+    """Runs examples/apps.py, or the program that is given, and captures its output."""
     return subprocess.run([*program, *options], capture_output=True, text=True, **more)
 
 
 class Runs(unittest.TestCase):
+    """apps.measure reports times, failures and missing data of small test programs."""
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -50,16 +52,19 @@ class Runs(unittest.TestCase):
         self.options = argparse.Namespace(quick=False, runs=3, pictures=None, data=None, torch=None)
 
     def program(self, text):
+        """Writes a program to a file and returns its path."""
         path = os.path.join(self.folder, "program.py")
         with open(path, "w") as file:
             file.write(text)
         return path
 
     def app(self, text, commands=((),), **more):
+        """Describes an application that consists of this program."""
         return apps.App("made", self.program(text), "", ("error", ""), "plain", {}, commands,
                         **more)
 
     def measure(self, app):
+        """Measures an application; returns the result and the progress lines."""
         shown = []
         made = apps.measure(app, self.options, dict(os.environ), shown.append)
         return made, shown
@@ -87,6 +92,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(shown[1:3], ["made: run 1 of 4, 2 of 2", "made: run 2 of 4, 1 of 2"])
 
     def test_failures(self):
+        """Programs that fail or print no JSON are reported as failed, exit status 77 as skipped."""
         for text, key, words in [("import sys; sys.exit('nothing here')", "failed", "nothing here"),
                                  ("print('{')", "failed", "it printed no JSON"),
                                  ("", "failed", "it ended with 0"),
@@ -100,6 +106,7 @@ class Runs(unittest.TestCase):
             self.assertIn(f"{key}: {made[key]}", out.getvalue())
 
     def test_missing(self):
+        """An application without its module or data is skipped with the reason."""
         for needs, words in ("torch", "PyTorch is not installed"), ("mnist", "no folder mnist in"):
             made, _ = self.measure(self.app("", needs=needs))
             self.assertIn(words, made["skipped"])
@@ -113,7 +120,10 @@ class Runs(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    """Every application runs, and each way's error is within its limit."""
     def judge(self, made, accuracies):
+        """Checks rows, speeds relative to the base row, and errors.  accuracies: largest error by
+        way."""
         self.assertEqual({row["by"] for row in made["rows"]}, set(accuracies))
         rows = {row["by"]: row for row in made["rows"]}
         for by, row in rows.items():
@@ -125,6 +135,7 @@ class Program(unittest.TestCase):
             self.assertEqual(row["by"] == row["beside"], row is base)
 
     def test_dense_system(self):
+        """The application lu, with a picture."""
         with tempfile.TemporaryDirectory() as folder:
             pictures = os.path.join(folder, "new", "pictures")
             done = run_it("--quick", "--json", "--apps", "lu", "--threads", "1", "--pictures",
@@ -141,6 +152,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "mnist")), "no images in LIMBER_DATA")
     def test_digits(self):
+        """The three applications on handwritten digits."""
         with tempfile.TemporaryDirectory() as folder:
             done = run_it("--quick", "--json", "--apps", "components,neighbours,clusters",
                           "--pictures", folder)
@@ -155,6 +167,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "qasm")), "no circuits in LIMBER_DATA")
     def test_circuits(self):
+        """The application circuits."""
         done = run_it("--quick", "--json", "--apps", "circuits")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
@@ -179,6 +192,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
     def test_encoder_of_berts_size(self):
+        """The application bert."""
         done = run_it("--quick", "--json", "--apps", "bert")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
@@ -186,12 +200,14 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
     def test_network(self):
+        """The application resnet."""
         done = run_it("--quick", "--json", "--apps", "resnet", "--threads", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
                    dict.fromkeys(("torch", "native", "correct", "fp32-b"), 1e-5))
 
     def test_bad_options(self):
+        """Bad options are refused with a message."""
         with tempfile.NamedTemporaryFile() as file:
             for options, words in [(["--apps", "lu,go"], "--apps: go is none of components, "),
                                    (["--runs", "0"], "--runs: "), (["--threads", "0"], "--threads"),
@@ -203,7 +219,9 @@ class Program(unittest.TestCase):
 
 @unittest.skipUnless(CLI, "no command line")
 class CommandLine(unittest.TestCase):
+    """The command `limber bench` runs the programs of the examples."""
     def test_table(self):
+        """`limber bench apps` prints tables, and says what was skipped."""
         env = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LIMBER_LIBRARY", "LIMBER_DATA")}
         env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
@@ -214,6 +232,7 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(done.stdout, r"\n  correct .*  [0-9.]+ +[0-9.]+ +[0-9]+% .* blas  ")
 
     def test_calls(self):
+        """`limber bench python` times small products."""
         env = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LIMBER_LIBRARY")}
         env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
@@ -229,6 +248,7 @@ class CommandLine(unittest.TestCase):
             self.assertTrue(all(0 < t < 1 for t in row["seconds"].values()), row)
 
     def test_nowhere(self):
+        """Without the examples' folder `limber bench apps` ends with an error."""
         with tempfile.TemporaryDirectory() as folder:
             # the command finds its library in this folder
             beside = os.path.dirname(os.environ["LIMBER_LIBRARY"])

@@ -80,6 +80,7 @@ ANGLES = [0.7, -1.3, 2.9, 0.4]
 
 
 def read(text):
+    """Returns a circuit's number of qubits and its gates."""
     return qasm.Reader(text, "t.qasm", 32).read()
 
 
@@ -100,11 +101,13 @@ def state_of(qubits, gates, start):
 
 
 def matrix_of(qubits, gates):
+    """Returns the circuit's unitary matrix, column by column."""
     return np.stack([state_of(qubits, gates, np.eye(1 << qubits)[i])
                      for i in range(1 << qubits)], 1)
 
 
 class Gates(unittest.TestCase):
+    """Matrices of the built-in gates are right."""
     def test_every_gate_is_unitary_and_made_of_u_and_cx(self):
         for name, (parameters, qubits, _) in qasm.GATES.items():
             if name in ("U", "CX"):
@@ -123,6 +126,7 @@ class Gates(unittest.TestCase):
                 np.testing.assert_allclose(parts, turned * ours, atol=1e-13)
 
     def test_u_and_cx(self):
+        """The matrices of the two built-in gates."""
         u = matrix_of(*read("OPENQASM 2.0; qreg q[1]; U(0.3, 0.5, 0.9) q[0];"))
         self.assertAlmostEqual(u[0, 0], math.cos(0.15))
         self.assertAlmostEqual(u[1, 0], complex(math.cos(0.5), math.sin(0.5)) * math.sin(0.15))
@@ -133,7 +137,9 @@ class Gates(unittest.TestCase):
 
 
 class Reading(unittest.TestCase):
+    """The reader of OpenQASM accepts and refuses what the language defines."""
     def test_whole_registers_and_measures(self):
+        """Gates on whole registers are applied to each qubit."""
         text = """OPENQASM 2.0; include "qelib1.inc"; // a comment
             qreg a[3]; qreg b[3]; creg c[3];
             h a; cx a, b; cx a[1], b; barrier a, b[0]; measure a -> c; x b[2];"""
@@ -143,6 +149,7 @@ class Reading(unittest.TestCase):
                          [(0,), (1,), (2,), (0, 3), (1, 4), (2, 5), (1, 3), (1, 4), (1, 5), (5,)])
 
     def test_expressions(self):
+        """Operators have their usual precedence, and functions are computed."""
         text = "OPENQASM 2.0; qreg q[1]; gate g(a, b) q { U(0, 0, -a^2*3 + sin(b)/2 - (1-a)) q; }\n"
         _, gates = read(text + "g(1.5e0, pi/3) q[0];")
         phase = -1.5 ** 2 * 3 + math.sin(math.pi / 3) / 2 - (1 - 1.5)
@@ -212,7 +219,10 @@ class Reading(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    """The program circuit.py simulates circuits and refuses bad options."""
     def run_on(self, text, *options, ok=True):
+        """Runs circuit.py on a program; returns what it prints, or its error messages if it must
+        fail."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "t.qasm")
             with open(path, "w") as file:
@@ -223,6 +233,7 @@ class Program(unittest.TestCase):
         return done.stdout if ok else done.stderr
 
     def test_random_circuits(self):
+        """Random circuits, with gates fused or not, have the amplitudes of a plain simulation."""
         drawn = random.Random(5)
         for turn in range(2):
             qubits = 6 + turn
@@ -278,6 +289,7 @@ class Program(unittest.TestCase):
             self.assertLess(errors[name]["largest_error"], errors[name]["largest_relative_error"])
 
     def test_blas(self):
+        """The program with NumPy's BLAS."""
         text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[2]; h q[0]; cx q[0], q[1];'
         for name in "f32", "f64":
             printed = self.run_on(text, "--blas", name)
@@ -286,6 +298,7 @@ class Program(unittest.TestCase):
             self.assertIn("|11>  +0.707107 +0.000000i  probability 0.500000", printed)
 
     def test_bad_uses(self):
+        """Bad options and programs are refused with a message."""
         text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[30]; ccx q[0], q[1], q[2];'
         self.assertIn("30 qubits, more than --most 25", self.run_on(text, ok=False))
         self.assertIn("--formats: f99 is none of", self.run_on(text, "--formats", "f99", ok=False))

@@ -23,6 +23,7 @@ SIZES = {"hidden_size": 32, "layer_norm_eps": 1e-12, "vocab_size": len(WORDS),
 
 
 def write_tensors(path, tensors):
+    """Writes float tensors to a file in the safetensors format."""
     header, data = {}, b""
     for name, tensor in tensors.items():
         raw = tensor.numpy().tobytes()
@@ -35,6 +36,7 @@ def write_tensors(path, tensors):
 
 
 def small_model(folder):
+    """Writes a BERT of two small layers with random weights; returns the weights."""
     torch.manual_seed(2)
     size, inner = SIZES["hidden_size"], SIZES["intermediate_size"]
     tensors = {"embeddings.word_embeddings.weight": torch.randn(len(WORDS), size),
@@ -42,10 +44,12 @@ def small_model(folder):
                "embeddings.token_type_embeddings.weight": torch.randn(2, size) / 4}
 
     def linear(name, rows, columns):
+        """Random weights of a linear layer."""
         tensors[f"{name}.weight"] = torch.randn(rows, columns) / columns ** 0.5
         tensors[f"{name}.bias"] = torch.randn(rows) / 4
 
     def norm(name):
+        """The weights of a normalisation that changes nothing but mean and variance."""
         tensors[f"{name}.weight"], tensors[f"{name}.bias"] = torch.ones(size), torch.zeros(size)
 
     norm("embeddings.LayerNorm")
@@ -67,17 +71,21 @@ def small_model(folder):
 
 
 class Encoder(unittest.TestCase):
+    """The program encoder.py, on a small model with random weights."""
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.tensors = small_model(self.folder.name)
 
     def run_it(self, *options, model=True):
+        """Runs encoder.py, on the model of this class unless model is False."""
         command = [sys.executable, PROGRAM, *options]
         return subprocess.run(command + (["--model", self.folder.name] if model else []),
                               capture_output=True, text=True)
 
     def test_ways(self):
+        """Each way's distance from the exact embedding, its times and its statistics are
+        plausible."""
         log = os.path.join(self.folder.name, "s.jsonl")
         done = self.run_it("--json", "--statistics", log, "--by",
                            "torch,native,correct,bits=20,h100-bf16,h100-e4m3", "The cats sleep.",
@@ -99,6 +107,7 @@ class Encoder(unittest.TestCase):
         self.assertIn("layer.1.seen/forward/partly_swamped", tags)
 
     def test_tokens(self):
+        """The tokenizer splits words as WordPiece does."""
         sys.argv = ["encoder.py"]
         with open(PROGRAM) as file:
             names = {}
@@ -112,6 +121,7 @@ class Encoder(unittest.TestCase):
         self.assertEqual(len(tokens("the " * 40, 16)), 16)
 
     def test_bad_files(self):
+        """A damaged file, a missing tensor or vocabulary, or a tensor of wrong shape is named."""
         path = os.path.join(self.folder.name, "model.safetensors")
         with open(path, "rb") as file:
             good = file.read()
@@ -133,6 +143,7 @@ class Encoder(unittest.TestCase):
         self.assertIn("vocab.txt", self.run_it().stderr)
 
     def test_unknown_unit(self):
+        """Bad options are refused with a message."""
         done = self.run_it("--by", "h900")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, "encoder.py: error: --by h900: ")
@@ -144,6 +155,7 @@ class Encoder(unittest.TestCase):
         self.assertIn("--runs: a whole number", done.stderr)
 
     def test_real_weights(self):
+        """With the published weights, sentences of like meaning are near each other."""
         done = self.run_it("--json", "--by", "torch,native", model=False)
         if done.returncode == 77:
             self.skipTest(done.stderr.strip())

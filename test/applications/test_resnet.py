@@ -23,11 +23,13 @@ torch.set_num_threads(1)    # more threads would wait for each other while other
 
 
 def small(seed=3):
+    """A narrow network with two images and their labels."""
     torch.manual_seed(seed)
     return resnet.ResNet18(10, 8), torch.randn(2, 3, 64, 64), torch.randint(10, (2,))
 
 
 class Network(unittest.TestCase):
+    """The network and its layers."""
     def test_published(self):
         """He et al.: 18 layers with weights, apart from the three of the shortcuts, and 1.8e9
         multiply-adds.  The number of parameters is torchvision's."""
@@ -64,11 +66,14 @@ class Network(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    """The program resnet.py."""
     def run_it(self, *options):
+        """Runs resnet.py with options."""
         return subprocess.run([sys.executable, os.path.join(FOLDER, "resnet.py"), *options],
                               capture_output=True, text=True)
 
     def test_ways(self):
+        """Every way computes all layers, with errors as large as its arithmetic makes them."""
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "layers.svg")
             done = self.run_it(*SMALL, "--json", "--picture", picture, "--by",

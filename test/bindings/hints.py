@@ -11,6 +11,7 @@ from limber import Quad, ops
 
 
 def products() -> Tuple[object, limber.Report]:
+    """Calls products with arguments of the types that the hints accept."""
     a = [[1.0, 2.0], [3.0, 4.0]]
     c, report = limber.matmul(a, a, contract="correct", report=True)
     limber.dot(a, a, dtype="f32")
@@ -23,6 +24,7 @@ def products() -> Tuple[object, limber.Report]:
 
 
 def contexts() -> int:
+    """Contexts, prepared operands and what they return."""
     with limber.Context(threads=1, cache_dir="", log=lambda line: None) as ctx:
         with ctx.prepare([[1.0]], side="right") as operand:
             held: limber.Operand = operand
@@ -33,6 +35,7 @@ def contexts() -> int:
 
 
 def quads() -> Tuple[Quad, bool]:
+    """Arithmetic on Quads."""
     q = Quad([["0.1", Fraction(1, 3)], [2**200, 1e-300]])
     total: Quad = (q + 1 - q * 2).sum(axis=0).mean()
     number: Fraction | float = total.item()
@@ -42,6 +45,7 @@ def quads() -> Tuple[Quad, bool]:
 
 
 def facts() -> Dict[str, str]:
+    """Functions that return facts about formats and units."""
     facts: limber.FormatFacts = limber.finfo("bf16")
     digits: float = facts.decimal_digits
     names: List[str] = limber.formats()
@@ -54,6 +58,7 @@ def facts() -> Dict[str, str]:
 
 
 def others() -> None:
+    """Conversions, element-wise functions, systems and convolutions."""
     limber.convert([1.5], "bf16", rounding="odd", subnormals=False)
     limber.quantize([1.5], "e4m3", rounding="stochastic", seed=1, saturate=True)
     x: object = ops.relu([1.0, -1.0])

@@ -44,6 +44,7 @@ def product():
 
 
 def answer():
+    """Runs a function that llvmlite compiles in this process."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine()

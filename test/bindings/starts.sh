@@ -24,6 +24,7 @@ print(__debug__, f.optimize, f.dev_mode, f.utf8_mode, f.dont_write_bytecode, f.v
       sys.stdout.write_through, sys.argv[1:])
 END
 cp options.py other.py
+# Checks that a program prints the same with and without `python3 -m limber run`.
 same() {    # arguments: options of the interpreter, and what it starts
     options=$1
     shift

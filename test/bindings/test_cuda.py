@@ -30,6 +30,7 @@ class Tensor:
     """A tensor in GPU memory with the attributes that tensor libraries have."""
 
     def __init__(self, array, device=0):
+        """Copies an array to the memory of a device."""
         self.dtype, self.shape, self.device = array.dtype, array.shape, device
         array = numpy.ascontiguousarray(array)
         self.bytes, self.at, self.streams = array.nbytes, c_uint64(), []
@@ -41,6 +42,7 @@ class Tensor:
         assert COPY_IN(self.at, array.ctypes.data, self.bytes) == 0
 
     def numpy(self):
+        """Copies the tensor back to host memory."""
         array = numpy.empty(self.shape, self.dtype)
         assert COPY_OUT(array.ctypes.data, self.at, self.bytes) == 0
         return array
@@ -49,6 +51,7 @@ class Tensor:
         return 2, self.device
 
     def __dlpack__(self, stream=None, max_version=None):
+        """Returns a DLPack capsule, and remembers the stream on which the consumer will read."""
         self.streams.append(stream)
         dims = len(self.shape)
         self.managed = Managed()
@@ -61,6 +64,7 @@ class Tensor:
 
 
 class Cuda(unittest.TestCase):
+    """Products of tensors in a GPU's memory."""
     def setUp(self):
         self.ctx = limber.Context(backend="cuda", cache_dir="")
         self.random = numpy.random.default_rng(3)
@@ -69,6 +73,8 @@ class Cuda(unittest.TestCase):
         self.ctx.close()
 
     def test_products(self):
+        """Products of tensors on the GPU have the bits of products of arrays, and are ordered after
+        the work of those who write the tensors."""
         for shapes in ((9, 20), (20, 7)), ((3, 5, 8), (8, 4)), ((2, 3, 5, 8), (3, 8, 4)):
             a, b = (self.random.standard_normal(shape) for shape in shapes)
             there = Tensor(a), Tensor(b), Tensor(numpy.zeros((a @ b).shape))
@@ -78,6 +84,7 @@ class Cuda(unittest.TestCase):
                 self.assertEqual(set(tensor.streams), {1})
 
     def test_report_and_scalars(self):
+        """Products on a GPU use alpha, beta and C, and their report names the backend."""
         a, c = self.random.standard_normal((6, 6)).astype("f"), numpy.ones((6, 6), "f")
         there = Tensor(c)
         _, report = self.ctx.matmul(Tensor(a), Tensor(a), "correct", there, alpha=2, beta=-1,
@@ -87,6 +94,7 @@ class Cuda(unittest.TestCase):
         self.assertTrue((there.numpy() == want).all())
 
     def test_refusals(self):
+        """Operands in the wrong memory, on another device or with negative strides are refused."""
         a = self.random.standard_normal((6, 6))
         there, out = Tensor(a), Tensor(numpy.zeros((6, 6)))
         odd = Tensor(a)
@@ -128,6 +136,7 @@ class Wheels(unittest.TestCase):
         self.put("cu99/lib/libnvrtc.so.99.9", os.devnull)
 
     def put(self, name, content):
+        """Copies a file into the stand-in for the package folder `nvidia`."""
         path = os.path.join(self.folder.name, "nvidia", name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         shutil.copy(content, path)
@@ -148,6 +157,7 @@ class Wheels(unittest.TestCase):
                "print(os.environ.get('LIMBER_NVRTC'))\nprint(os.environ.get('LIMBER_CUBLAS'))")
 
     def test_nvrtc_is_found(self):
+        """NVRTC is found in the wheel's package, unless LIMBER_NVRTC names another."""
         product = self.PRODUCT.format("'cuda'")
         self.assertEqual(self.run_python(product), ["13.0", self.nvrtc, "None"])
         self.assertEqual(self.run_python(self.PRODUCT.format(None), LIMBER_BACKEND="cuda"),
@@ -156,21 +166,25 @@ class Wheels(unittest.TestCase):
                          os.environ["LIMBER_NVRTC"])
 
     def test_cublas_is_found_where_it_is_asked_for(self):
+        """cuBLAS is looked for only if LIMBER_CUBLAS is 1; a path in it is kept."""
         product = self.PRODUCT.format("'cuda'")
         self.assertEqual(self.run_python(product, LIMBER_CUBLAS="1")[2], self.cublas)
         self.assertEqual(self.run_python(product, LIMBER_CUBLAS="/else/where")[2], "/else/where")
 
     def test_what_the_loader_finds_is_left_to_it(self):
+        """LIMBER_NVRTC stays unset where the loader finds NVRTC itself."""
         program = "limber._cuda.name_libraries()\nprint(os.environ.get('LIMBER_NVRTC'))"
         self.assertEqual(self.run_python(program), [self.nvrtc])
         self.assertEqual(
             self.run_python(program, LD_LIBRARY_PATH=os.path.dirname(self.nvrtc)), ["None"])
 
     def test_nothing_is_named_for_processors(self):
+        """A context on a CPU sets no variable."""
         self.assertEqual(self.run_python(self.PRODUCT.format("'interp'"), LIMBER_CUBLAS="1"),
                          ["13.0", "None", "1"])
 
     def test_programs_find_what_they_measure_beside(self):
+        """search_path() adds the folders of cuBLAS and cuDNN, which benchmarks compare with."""
         folders = [os.path.dirname(self.cublas), os.path.dirname(self.cudnn)]
         show = "print(limber._cuda.search_path())"
         self.assertEqual(self.run_python(show, LD_LIBRARY_PATH=""), [os.pathsep.join(folders)])

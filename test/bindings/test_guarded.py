@@ -54,9 +54,11 @@ def copied(x):
 def guards():
     """Makes the package allocate guarded arrays, filled with NaN where it need not clear them."""
     def zeros(shape, dtype=float, **options):
+        """As numpy.zeros, guarded."""
         return guarded(shape, dtype, 0)
 
     def empty(shape, dtype=float, **options):
+        """As numpy.empty, guarded and filled with the byte 0xFF."""
         is_object = numpy.dtype(dtype).hasobject
         return _empty(shape, dtype) if is_object else guarded(shape, dtype, 0xFF)
 
@@ -104,7 +106,8 @@ STATED = """plan gemm promise=correct kbits=6 budget=0 {
   ret %d
 }
 """
-# Convolutions: shapes of both tensors, and options.
+# Convolutions: shapes of image and filters (or gradient and filters, or image and gradient), and
+# options.
 CONVOLUTIONS = {}
 for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))):
     _window = (2,) * len(_size)
@@ -129,6 +132,7 @@ def of_pair(format, result, cases):
 
 
 class Guarded(unittest.TestCase):
+    """Calls whose arrays end at inaccessible pages."""
     @classmethod
     def setUpClass(cls):
         faulthandler.enable()
@@ -162,6 +166,7 @@ class Guarded(unittest.TestCase):
         self.assertEqual(functions, {*PRODUCTS, *CONVOLUTIONS, *OTHERS, *WITHOUT})
 
     def test_products(self):
+        """Products in every form, for all formats of operands and results."""
         served = 0
         for format, result in itertools.product(limber.formats(), RESULTS):
             options = {"format": None if format == "f128" else format, "dtype": result}
@@ -171,6 +176,7 @@ class Guarded(unittest.TestCase):
                     labels = (SUBSCRIPTS,) if name == "einsum" else ()
 
                     def call(context, **more):
+                        """The function under test on a context."""
                         return getattr(context, name)(*labels, a, b, **options, **more)
 
                     want = self.calls_agree((name, format, result, one, other), call)
@@ -184,6 +190,7 @@ class Guarded(unittest.TestCase):
         self.assertGreater(len(self.kept._repeats), 100)
 
     def test_convolutions(self):
+        """Convolutions and their gradients, for all formats of operands and results."""
         served = 0
         for format, result in itertools.product(limber.formats(), RESULTS):
             for name, (one, other, more) in of_pair(format, result, list(CONVOLUTIONS.items())):
@@ -195,6 +202,7 @@ class Guarded(unittest.TestCase):
         self.assertGreater(served, 500)
 
     def test_conversions(self):
+        """Conversions and quantisation between all formats, with every option."""
         for format, result in itertools.product(limber.formats(), limber.formats()):
             holds = None if format == "f128" else format
             x = self.operand(format, (3, 5))
@@ -209,6 +217,7 @@ class Guarded(unittest.TestCase):
         self.calls_agree("fixed", lambda context: context.fixed(x, 4, 4))
 
     def test_systems(self):
+        """Linear systems in all formats."""
         for format, result in itertools.product(limber.formats(), RESULTS):
             a = self.operand(format, (3, 3))
             b = self.operand(format, (3, 2))
@@ -218,17 +227,20 @@ class Guarded(unittest.TestCase):
         self.calls_agree("complex", lambda context: context.solve(z, z[0]))
 
     def test_plans(self):
+        """Products by a plan's text."""
         for one, other in PRODUCTS["matmul"]:
             a, b = self.operand("f64", one), self.operand("f64", other)
             self.calls_agree((one, other), lambda context: context.run_plan(STATED, a, b))
 
     def test_statistics(self):
+        """Statistics of simulated units."""
         a, b = self.operand("f16", (3, 4)), self.operand("f16", (4, 5))
         for result in RESULTS:
             self.calls_agree(result, lambda context: context.statistics(
                 a, b, "h100-f16", dtype=result)[:1])
 
     def test_operators(self):
+        """Element-wise functions and reductions."""
         named = set(ops.__all__)
         reductions = {"sum", "mean", "max", "variance", "softmax", "layer_norm", "rms_norm"}
         for one, other in itertools.product("efd", "efd"):
@@ -237,6 +249,7 @@ class Guarded(unittest.TestCase):
                 numbers = (-1, 1) if name in ("clamp", "hardtanh") else ()
 
                 def call(context):
+                    """The function under test on a context."""
                     try:
                         return getattr(ops, name)(x, *numbers, dtype=other, context=context)
                     except TypeError:       # a function of two parameters

@@ -15,6 +15,7 @@ FLOATS = torch.float32, torch.float64, torch.float16, torch.bfloat16
 
 
 def numbers(*shape, dtype=torch.float32):
+    """Random numbers of a fixed seed."""
     return torch.randn(*shape, generator=numbers.seed).to(dtype)
 
 
@@ -35,12 +36,14 @@ class Block(torch.nn.Module):
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(size) for _ in range(2))
 
     def norm(self, i, x):
+        """A normalisation of the kind that this model has."""
         if not self.gated:
             return self.norms[i](x)
         square = x.float() * x.float()
         return x * torch.rsqrt(square.mean(-1, keepdim=True) + 1e-5).to(x.dtype)
 
     def forward(self, x, cache):
+        """The block's output; cache keeps the keys and values of earlier tokens."""
         rows, length, size = x.shape
         q, k, v = (y.view(rows, length, self.heads, -1).transpose(1, 2)
                    for y in self.qkv(self.norm(0, x)).chunk(3, -1))
@@ -58,6 +61,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
+    """A small transformer."""
     def __init__(self, gated, size=52, heads=4, words=100):
         super().__init__()
         self.embedding = torch.nn.Embedding(words, size)
@@ -72,6 +76,7 @@ class Model(torch.nn.Module):
 
 
 class Served(unittest.TestCase):
+    """Sets up batch-invariant operators for each test."""
     def setUp(self):
         self.active = limber.torch.batch_invariant()
         self.threads = torch.get_num_threads()
@@ -82,7 +87,9 @@ class Served(unittest.TestCase):
 
 
 class Invariance(Served):
+    """A row's result does not depend on the number of rows in the batch."""
     def rows_agree(self, function, x, what):
+        """Computes all rows at once and in smaller batches, with one and two threads."""
         whole = function(x)
         for threads in 1, 2:
             torch.set_num_threads(threads)
@@ -92,6 +99,7 @@ class Invariance(Served):
                                                 whole[first:first + rows]), (what, rows, threads))
 
     def test_products(self):
+        """Rows of linear layers and convolutions have the same bits in every batch."""
         with torch.no_grad():
             for dtype, (k, n) in itertools.product(FLOATS, ((100, 33), (513, 64))):
                 w, bias = numbers(n, k, dtype=dtype), numbers(n, dtype=dtype)
@@ -101,6 +109,7 @@ class Invariance(Served):
             self.rows_agree(lambda x: F.conv2d(x, w, padding=1), numbers(32, 4, 9, 9), "conv")
 
     def test_functions(self):
+        """Rows of activations and softmax have the same bits in every batch."""
         functions = {name: getattr(torch, name) for name in
                      ("tanh", "sigmoid", "rsqrt", "exp2", "logit")}
         functions.update({name: getattr(F, name) for name in
@@ -128,6 +137,7 @@ class Invariance(Served):
                 self.rows_agree(lambda x: net(x)[0], numbers(32, 5, 7, dtype=dtype), dtype)
 
     def test_transformers(self):
+        """Rows of whole models, and tokens computed one by one with a cache."""
         tokens = torch.randint(0, 100, (32, 24), generator=torch.Generator().manual_seed(3))
         for gated, dtype in itertools.product((False, True), (torch.float32, torch.bfloat16)):
             torch.manual_seed(1)
@@ -145,11 +155,13 @@ class Values(Served):
     """Results are PyTorch's, within a few units in the last place."""
 
     def close(self, got, want, dtype, what):
+        """Checks type and values; `want` is in FP64."""
         eps = torch.finfo(dtype).eps
         self.assertEqual(got.dtype, dtype, what)
         self.assertTrue(torch.allclose(got.double(), want, rtol=4 * eps, atol=4 * eps), what)
 
     def test_functions(self):
+        """Activations are near their definitions in binary64, in every type."""
         for dtype in FLOATS:
             x = torch.cat([numbers(300), torch.tensor([0.0, -0.0, 30, -30, 88, -88, 1e-4])])
             x = x.to(dtype)
@@ -176,6 +188,7 @@ class Values(Served):
                            "log_softmax")
 
     def test_forms(self):
+        """Products of every form: with alpha, beta, `out`, bias, batches."""
         a, b, c = numbers(5, 7), numbers(7, 3), numbers(5, 3)
         want = (c.double() * 2 + 3 * (a.double() @ b.double()))
         out = torch.empty(0)
@@ -196,6 +209,7 @@ class Values(Served):
             self.assertTrue(torch.equal(p @ q, exact), dtype)
 
     def test_strides_are_kept(self):
+        """Results have the strides of PyTorch's."""
         x = numbers(2, 3, 4).transpose(1, 2)
         for function in (F.gelu, F.elu, lambda x: torch.softmax(x, -1)):
             self.assertEqual(function(x).stride(), x.stride())
@@ -204,6 +218,7 @@ class Values(Served):
             memory_format=torch.channels_last))
 
     def test_ends(self):
+        """Values at the ends of the range, and of empty and single tensors."""
         nan, inf = float("nan"), float("inf")
         big = torch.tensor([1023.7, -1074.0, 2000.0, -2000.0, inf, -inf, nan], dtype=torch.float64)
         want = torch.tensor([2.0 ** 1023 * 2 ** 0.7, 5e-324, inf, 0, inf, 0, nan],
@@ -214,6 +229,7 @@ class Values(Served):
         self.assertEqual(torch.softmax(numbers(3, 0), 1).shape, (3, 0))
 
     def test_complex(self):
+        """Complex products and functions agree with PyTorch's, gradients too."""
         a, b = (torch.complex(numbers(5, 7, dtype=torch.float64), numbers(5, 7,
                 dtype=torch.float64)).requires_grad_() for _ in range(2))
         want = [x.detach().clone() for x in (a @ b.t(), a.conj() @ b.t(), torch.tanh(a))]
@@ -227,6 +243,7 @@ class Values(Served):
         self.assertTrue(torch.allclose(a.grad, gradient, rtol=1e-12))
 
     def test_gradients(self):
+        """Gradients agree with PyTorch's in binary64."""
         layers = torch.nn.Sequential(
             torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.SiLU(),
             torch.nn.ConvTranspose2d(6, 4, 3, stride=2), torch.nn.Flatten(),
@@ -234,6 +251,7 @@ class Values(Served):
         x = numbers(4, 3, 6, 6, dtype=torch.float64)
 
         def gradients():
+            """The gradients of all parameters for one input."""
             layers.zero_grad()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -246,7 +264,9 @@ class Values(Served):
 
 
 class Removal(unittest.TestCase):
+    """What batch_invariant has replaced can be put back."""
     def test_everything_is_back(self):
+        """Removal restores results, torch.compile and oneDNN."""
         x, w = numbers(5, 300), numbers(300, 7)
         compiled = getattr(torch, "compile", None)
         flags = torch.backends.mkldnn.is_available(), torch.backends.mkldnn.enabled
@@ -265,6 +285,7 @@ class Removal(unittest.TestCase):
                          flags)
 
     def test_what_is_not_covered_is_said_once(self):
+        """A warning about gradients of activations comes once."""
         limber.torch._invariant._told.clear()
         x = numbers(3, 4).requires_grad_()
         with limber.torch.batch_invariant(), warnings.catch_warnings(record=True) as said:
@@ -276,6 +297,7 @@ class Removal(unittest.TestCase):
                           "depend on the batch"])
 
     def test_refused(self):
+        """What PyTorch's kernels refuse is refused."""
         with limber.torch.batch_invariant():
             with self.assertRaisesRegex(RuntimeError, "cannot be multiplied"):
                 numbers(3, 4) @ numbers(3, 4)
@@ -296,10 +318,12 @@ class Removal(unittest.TestCase):
 
 
 def numbers_image():
+    """An image for the convolutions."""
     return torch.arange(300.0).sin().view(1, 3, 10, 10)
 
 
 def filters():
+    """Filters for the convolutions."""
     return torch.arange(54.0).cos().view(2, 3, 3, 3)
 
 

@@ -36,6 +36,7 @@ random = np.random.default_rng(int(os.environ.get("LIMBER_SEED", "1")))
 
 @contextlib.contextmanager
 def installed(**options):
+    """Replaces NumPy's loops while the block runs."""
     limber.numpy.install(**options)
     try:
         yield
@@ -87,6 +88,7 @@ def result(compute):
 
 
 class Case(unittest.TestCase):
+    """A test that compares Limber's loops with NumPy's."""
     def compare(self, cases, uses=("all",), **options):
         """Runs (name, function) with NumPy's loops and with Limber's, by each set of
         instructions."""
@@ -100,6 +102,7 @@ class Case(unittest.TestCase):
             self.same_results([f"{use}: {name}" for name, _ in cases], wanted, got)
 
     def same_results(self, names, wanted, got):
+        """Fails with the name of the first case whose bytes, type, shape or warnings differ."""
         for name, a, b in zip(names, wanted, got):
             if a != b:
                 self.fail(f"{name}: {a[:2]} {a[3:]} became {b[:2]} {b[3:]}, bytes {a[2:][:32]} "
@@ -139,7 +142,9 @@ def shapes(letter):
 
 
 class Values(Case):
+    """The values of products of every type."""
     def cases(self, letter):
+        """Products of many sizes: yields a name and a function for each."""
         for m, k, n in shapes(letter):
             for kind in range(3 + len(EDGES) if letter in "ilLqQ" else 3):
                 a, b = numbers(letter, (m, k), kind), numbers(letter, (k, n), kind)
@@ -155,11 +160,13 @@ class Values(Case):
                 yield f"{letter} {k} dot", lambda x=x, a=a: a[0] @ x
 
     def test_values(self):
+        """Limber's loops have NumPy's results for every type and set of instructions."""
         for letter in TYPES:
             with self.subTest(letter=letter):
                 self.compare(self.cases(letter), sets() if WHOLE or letter in "?bile" else ["all"])
 
     def test_other_ufuncs(self):
+        """matvec, vecmat and vecdot have NumPy's results."""
         def cases():
             for letter in TYPES:
                 for m, k in ((1, 1), (3, 700), (40, 40), (64, 129), (5, 16), (200, 3)):
@@ -190,7 +197,9 @@ class Values(Case):
 
 
 class Layouts(Case):
+    """Products of arrays with any strides."""
     def cases(self, letter):
+        """Products of arrays with unusual layouts: yields a name and a function for each."""
         m, k, n = 37, 43, 29
         a, b = numbers(letter, (m, k)), numbers(letter, (k, n))
         wide = numbers(letter, (2 * m, 3 * k))
@@ -226,11 +235,13 @@ class Layouts(Case):
         square = numbers(letter, (41, 41))
         for name, out in ("itself", slice(None)), ("a part", slice(1, None)):
             def overlap(out=out):
+                """A product whose result overlaps its operands."""
                 copy = np.concatenate([square, square])
                 np.matmul(copy[:41], copy[41 - (out.start or 0):][:41], out=copy[out][:41])
                 return copy
             yield f"overlap {name}", overlap
         def onto():
+            """A product that overwrites an operand."""
             copy = square.copy()
             np.matmul(copy, copy.T, out=copy)
             return copy
@@ -247,12 +258,15 @@ class Layouts(Case):
         yield "einsum", lambda: np.einsum("ij,jk->ik", a, b, optimize=True)
 
     def test_layouts(self):
+        """Operands and results of all layouts."""
         for letter in TYPES:
             with self.subTest(letter=letter):
                 self.compare(self.cases(letter))
 
     def test_types(self):
+        """All pairs of types, also those that Limber leaves to NumPy."""
         def cases():
+            """Products of two types."""
             for x in TYPES + "fd":
                 for y in TYPES + "fd":
                     a, b = numbers_in(x, (21, 24)), numbers_in(y, (24, 30))
@@ -264,6 +278,7 @@ class Layouts(Case):
         self.compare(cases())
 
     def test_true_bytes(self):
+        """Truth values of which any byte but 0 is true."""
         a = random.integers(0, 4, (70, 70)).astype("u1").view("?")
         b = random.integers(0, 3, (70, 70)).astype("u1").view("?")
         sparse = a.copy()
@@ -276,16 +291,20 @@ class Layouts(Case):
 
 
 def numbers_of(stack):
+    """A stack of twice as many matrices."""
     return np.concatenate([stack, stack])
 
 
 def numbers_in(letter, shape):
+    """Random numbers of any type, Limber's or not."""
     return (numbers(letter, shape, 1) if letter in TYPES else
             random.standard_normal(shape).astype(letter))
 
 
 class Halves(Case):
+    """Products of float16."""
     def all_ways(self, a, b):
+        """Yields a product of a and b through each function and layout."""
         yield "plain", lambda: a @ b
         yield "Fortran", lambda: np.asfortranarray(a) @ np.asfortranarray(b)
         yield "vector", lambda: a @ b[:, 0].copy()
@@ -296,6 +315,7 @@ class Halves(Case):
     def test_special_values(self):
         """NaN of all kinds, infinities, and zeros of both signs, with their warnings."""
         def cases():
+            """Products of arrays with special values."""
             for _ in range(20 if WHOLE else 4):
                 for m, k, n in ((33, 40, 50), (64, 300, 70), (7, 600, 9)):
                     a, b = (random.integers(0, 1 << 16, shape).astype("u2").view("e")
@@ -311,6 +331,8 @@ class Halves(Case):
         self.compare(cases())
 
     def test_exceptions(self):
+        """Overflow, underflow and invalid operations raise, warn or call back as NumPy's settings
+        say."""
         big, tiny = np.full((40, 40), 300, "e"), np.full((40, 40), 6e-8, "e")
         just = np.full((40, 40), np.sqrt(65504 / 40), "e")
         near = np.zeros((40, 40), "e")      # rounds up to the smallest normal number
@@ -324,9 +346,12 @@ class Halves(Case):
         for mode in ("warn", "raise", "ignore"):
             for kind in ("over", "under", "invalid", "all"):
                 def cases():
+                    """Products that overflow, underflow or are invalid, in each mode of errors."""
                     for name, (a, b) in sets.items():
                         for way, compute in self.all_ways(a, b):
                             def under(compute=compute):
+                                """The product while NumPy treats errors of this kind in this
+                                way."""
                                 with np.errstate(**{kind: mode}):
                                     return compute()
                             yield f"{name} {way} {kind}={mode}", under
@@ -367,6 +392,7 @@ def exact_longdouble(x):
 
 
 def fraction(x):
+    """A long double as a Fraction."""
     mantissa, e = np.frexp(x)
     units = int(np.ldexp(mantissa, 64).astype("u8") if mantissa >= 0 else
                 -int(np.ldexp(-mantissa, 64).astype("u8")))
@@ -375,7 +401,9 @@ def fraction(x):
 
 @unittest.skipUnless(np.finfo("g").nmant == 63, "long doubles have other digits")
 class LongDoubles(Case):
+    """Products of long doubles are exact sums, rounded once."""
     def check(self, a, b):
+        """Compares each element with the rounded exact sum."""
         with installed(longdouble=True):
             before = limber.numpy.calls()[0]
             c = a @ b
@@ -387,10 +415,12 @@ class LongDoubles(Case):
                 self.assertEqual(wanted, c[i, j], (i, j))
 
     def random(self, shape):
+        """Random long doubles with more bits than doubles have."""
         a = random.standard_normal(shape).astype("g")
         return a + random.standard_normal(shape).astype("g") * np.longdouble(2)**-53
 
     def test_rounded_once(self):
+        """Each element is the exact value, rounded once."""
         for m, k, n in ((1, 1, 1), (3, 5, 2), (1, 30, 4), (12, 9, 7), (2, 200, 2)):
             self.check(self.random((m, k)), self.random((k, n)))
         wide = self.random((6, 20)) * np.longdouble(2)**random.integers(-60, 60, (6, 20))
@@ -398,7 +428,7 @@ class LongDoubles(Case):
         self.check(self.random((9, 8))[::2, ::-1], self.random((5, 8)).T)
 
     def test_ties(self):
-        """Sums just between two long doubles, and a little beside."""
+        """Sums exactly between two long doubles, and slightly above or below."""
         one = np.longdouble(1)
         for little in (0, one * 2.0**-200, -one * 2.0**-200):
             for odd in (0, 1):
@@ -417,6 +447,7 @@ class LongDoubles(Case):
             self.assertEqual(c[0, 0], largest if share < 0 else np.inf)
 
     def test_special_values(self):
+        """Infinities, NaN, overflow, signs of zeros, and empty arrays."""
         a, b = np.ones((4, 4), "g"), np.ones((4, 4), "g")
         a[0, 0], a[1, 1], a[2, 2] = np.inf, np.nan, -np.inf
         b[0, 2] = 0
@@ -433,13 +464,17 @@ class LongDoubles(Case):
             (b * np.finfo("g").max) @ b
 
     def test_not_by_default(self):
+        """Long doubles keep NumPy's loops unless they are asked for."""
         a = self.random((20, 20))
         self.compare([("longdouble", lambda: a @ a)])
 
 
 class Functions(Case):
+    """NumPy functions that multiply internally give the same results."""
     def test_functions(self):
+        """dot, inner and functions that call them have NumPy's values and types."""
         def cases():
+            """Calls of NumPy's functions."""
             for letter in TYPES:
                 a, b = numbers(letter, (30, 40)), numbers(letter, (40, 50))
                 x, stack = numbers(letter, 40), numbers(letter, (3, 40, 5))
@@ -478,6 +513,7 @@ class Functions(Case):
         self.assertNotIn("limber", np.dot.__class__.__module__ + str(np.inner))
 
     def test_names(self):
+        """Options dot and inner also replace these functions, until removal."""
         dot, inner = np.dot, np.inner
         with installed(dot=True):
             self.assertIsNot(np.dot, dot)
@@ -490,6 +526,7 @@ class Functions(Case):
 
 
 class Installing(Case):
+    """Installing and removing the loops."""
     def product(self):
         """Whether Limber computes a product."""
         a = np.ones((40, 40), int)
@@ -498,6 +535,7 @@ class Installing(Case):
         return limber.numpy.calls()[0] > before
 
     def test_install_and_remove(self):
+        """install and remove may be called in any order and repeatedly."""
         self.assertFalse(self.product())
         limber.numpy.install()
         self.assertTrue(limber.numpy.installed() and self.product())
@@ -510,6 +548,7 @@ class Installing(Case):
         limber.numpy.remove()
 
     def test_small_products_stay(self):
+        """Small products go to NumPy's loops."""
         a = np.ones((3, 3), int)
         with installed():
             before = limber.numpy.calls()
@@ -518,6 +557,7 @@ class Installing(Case):
         self.assertEqual((after[0] - before[0], after[1] - before[1]), (0, 1))
 
     def test_unknown_version(self):
+        """Versions of NumPy that are not supported are refused."""
         version = np.__version__
         for other in ("1.23.5", "2.99.0", "3.0.0rc1"):
             np.__version__ = other
@@ -576,12 +616,14 @@ class Installing(Case):
             self.assertFalse(self.product())
 
     def computed(self, other):
+        """How many calls Limber computed for a product of integers."""
         before = other.calls()[0]
         a = np.ones((40, 40), int)
         self.assertTrue((a @ a == 40).all())
         return other.calls()[0] - before
 
     def test_no_library(self):
+        """A missing library is named."""
         spec = importlib.util.spec_from_file_location("other_loops", _loops.__file__)
         other = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(other)
@@ -590,6 +632,7 @@ class Installing(Case):
 
 
 class Threads(Case):
+    """Loops that are replaced while threads compute."""
     def test_threads(self):
         """Threads multiply while loops are replaced and put back."""
         wrong, stop = [], threading.Event()
@@ -597,6 +640,7 @@ class Threads(Case):
         work = [(a, b, a @ b) for a, b in work]
 
         def multiply():
+            """Multiplies until told to stop."""
             while not stop.is_set():
                 for a, b, c in work:
                     if not (np.matmul(a, b) == c).all():
@@ -618,6 +662,7 @@ class Threads(Case):
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_fork(self):
+        """Children of a fork compute, whether or not the parent has computed before."""
         small, large = numbers("l", (60, 60)), numbers("b", (420, 420), 1)
         half = numbers("e", (60, 60))
         wanted = [small @ small, large @ large, half @ half]
@@ -640,6 +685,7 @@ class Threads(Case):
         count, done = [0], threading.Event()
 
         def tick():
+            """Counts as long as it gets the interpreter's lock."""
             while not done.is_set():
                 count[0] += 1
                 time.sleep(0)
@@ -648,7 +694,7 @@ class Threads(Case):
         with installed():
             thread = threading.Thread(target=tick)
             thread.start()
-            sys.setswitchinterval(1000)     # nobody is made to give the lock away
+            sys.setswitchinterval(1000)     # no thread is forced to release the lock
             try:
                 for _ in range(1000):
                     before = count[0]

@@ -50,6 +50,7 @@ def product(a, b):
 
 
 def draw(rows, cols, spread=30):
+    """Draws a matrix of doubles with exponents from about -spread to spread."""
     return [[random.uniform(-1, 1) * 2.0 ** random.randint(-spread, spread)
              for _ in range(cols)] for _ in range(rows)]
 
@@ -61,10 +62,12 @@ def buffer(rows, code="d"):
 
 
 def rounded(rows):
+    """Rounds fractions to doubles."""
     return [[float(x) for x in row] for row in rows]    # Fraction to float rounds to nearest-even
 
 
 class Background(unittest.TestCase):
+    """A context with background compilation computes before its kernel is compiled."""
     def test_matmul_begins_without_its_kernel(self):
         a, b = draw(4, 5, 300), draw(5, 6, 300)
         with limber.Context(cache_dir="", background=True, contract="correct") as ctx:
@@ -74,6 +77,7 @@ class Background(unittest.TestCase):
 
 
 class Layout(unittest.TestCase):
+    """The structures of _library.py are those of the C headers."""
     def test_structures_are_those_of_the_c_compiler(self):
         text = subprocess.run([LAYOUT, "all"], capture_output=True, text=True, check=True).stdout
         expected = {tuple(line.split()) for line in text.splitlines()}
@@ -86,6 +90,7 @@ class Layout(unittest.TestCase):
         self.assertEqual(found, expected)
 
     def test_every_status_has_its_exception(self):
+        """The enumeration Status has the library's names."""
         for status in limber.Status:
             self.assertEqual(_library.lib.limber_status_name(status).decode(), status.name)
 
@@ -150,6 +155,7 @@ class Interpreter(unittest.TestCase):
         f64 = limber._buffer.format_named("f64")
 
         def count():
+            """Counts as long as it gets the interpreter's lock."""
             while not over.is_set():
                 steps[0] += 1
                 time.sleep(0)       # releases the lock; nothing else makes a thread do so
@@ -175,6 +181,7 @@ class Interpreter(unittest.TestCase):
         both, wrong = threading.Barrier(2), []
 
         def log(line):
+            """Called inside the library; waits until the other call is there, too."""
             try:
                 both.wait(60)
             except threading.BrokenBarrierError:
@@ -191,11 +198,13 @@ class Interpreter(unittest.TestCase):
 
 
 class Finding(unittest.TestCase):
+    """The package finds its library, and refuses a wrong one."""
     def test_versions_agree(self):
         version = _library.lib.limber_version().decode()
         self.assertEqual(limber.__version__, version)
 
     def refused(self, library):
+        """Imports the package with another library, which must fail; returns the output."""
         answer = subprocess.run([sys.executable, "-c", "import limber"], capture_output=True,
                                 text=True, env={**os.environ, "LIMBER_LIBRARY": library})
         self.assertNotEqual(answer.returncode, 0)
@@ -241,6 +250,7 @@ class Buffers(unittest.TestCase):
                                contract="right")
 
     def test_alpha_beta_out(self):
+        """alpha, beta and out, compared with fractions."""
         a, b, c = draw(3, 6), draw(6, 2), draw(3, 2)
         out = buffer(c)
         self.assertIs(self.ctx.matmul(buffer(a), buffer(b), out=out, alpha=0.3, beta=-2), out)
@@ -249,6 +259,7 @@ class Buffers(unittest.TestCase):
                                          for x, y in zip(*rows)] for rows in zip(ab, c)])
 
     def test_reproducible_sums(self):
+        """Rows have the same bits alone and in a matrix."""
         a, b = draw(3, 300), draw(300, 4)
         c, report = self.ctx.matmul(buffer(a), buffer(b), contract="reproducible", report=True)
         self.assertEqual((report.order, report.scheme), (1, "native"))
@@ -296,6 +307,7 @@ class Buffers(unittest.TestCase):
             return
 
         class Table:
+            """A table that NumPy reads by __array__, as pandas' tables are."""
             def __init__(self, values):
                 self.values = numpy.array(values)
 
@@ -314,6 +326,7 @@ class Buffers(unittest.TestCase):
         self.assertRaisesRegex(limber.BadArgument, "^a: masks", limber.matmul, masked, table)
 
         class Sparse:
+            """A sparse matrix like SciPy's, which has toarray()."""
             def toarray(self):
                 raise NotImplementedError
 
@@ -369,6 +382,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(numpy.asarray(limber.Quad([[1, 2]])).shape, (1, 2))
 
     def test_solve(self):
+        """solve: one and several right sides, complex systems, refusals."""
         if numpy is None:
             return
         n = 30
@@ -415,6 +429,7 @@ class Buffers(unittest.TestCase):
         self.assertRaisesRegex(limber.BadArgument, "int3", limber.matmul, bits, bits, format="int3")
 
     def test_integers(self):
+        """Products of bytes are exact, in 32-bit integers."""
         a = [[random.randint(-128, 127) for _ in range(40)] for _ in range(3)]
         b = [[random.randint(-128, 127)] for _ in range(40)]
         c = self.ctx.matmul(buffer(a, "b"), buffer(b, "b"))
@@ -422,6 +437,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(memoryview(c).tolist(), [[int(x) for x in row] for row in product(a, b)])
 
     def test_modulus(self):
+        """Products modulo a number, compared with Python's integers."""
         draw_one = lambda: random.randint(-1 << 62, 1 << 62)
         a = [[draw_one() for _ in range(40)] for _ in range(3)]
         b = [[draw_one() for _ in range(2)] for _ in range(40)]
@@ -456,6 +472,7 @@ class Buffers(unittest.TestCase):
             self.ctx.matmul(buffer([[0.5]]), buffer([[1.0]]), modulus=7)
 
     def test_products_by_labels(self):
+        """einsum and tensordot without NumPy."""
         a = memoryview(array.array("d", range(24))).cast("B").cast("d", (2, 3, 4))
         b = memoryview(array.array("d", range(12))).cast("B").cast("d", (4, 3))
         at = lambda i, j, k: 12 * i + 4 * j + k
@@ -468,6 +485,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(memoryview(self.ctx.matmul(a, b)).shape, (2, 3, 3))
 
     def test_range_leaves_out(self):
+        """A result that does not fit raises OutOfRange and leaves out unchanged."""
         out = buffer([[5]], "b")
         with self.assertRaises(limber.OutOfRange) as caught:
             self.ctx.matmul(buffer([[100]], "b"), buffer([[2]], "b"), contract="exact", out=out)
@@ -547,6 +565,7 @@ class Buffers(unittest.TestCase):
             ctx.matmul(buffer(draw(2, 2)), buffer(draw(2, 2)))
 
     def test_prepared_operands(self):
+        """A prepared operand gives the same products, and notices changes."""
         a, b = draw(6, 5), draw(5, 3)
         held = buffer(a)
         with self.ctx.prepare(held, check_changes=True) as operand:
@@ -563,6 +582,7 @@ class Buffers(unittest.TestCase):
     @unittest.skipUnless(numpy, "lists are NumPy's")
     def test_what_makes_its_memory_anew_is_prepared(self):
         class Made:
+            """An object that makes its array anew at each request."""
             def __array__(self, dtype=None, copy=None):
                 return numpy.array([[1.5, 2], [0, 4]])
 
@@ -580,6 +600,7 @@ class Buffers(unittest.TestCase):
         operand.close()
 
     def test_log_and_report(self):
+        """The log has a line for the call, and the report names its scheme."""
         lines = []
         with limber.Context(log=lines.append, contract="correct") as ctx:
             _, report = ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)), report=True)
@@ -588,6 +609,7 @@ class Buffers(unittest.TestCase):
         self.assertTrue(any(report.scheme in line and "m=3" in line for line in lines), lines)
 
     def test_plan_and_inspect(self):
+        """The text of a plan, and the masks of an operand."""
         a = buffer([[1.0, 2.0, 0.0], [0.25, -4.0, 3.0]])
         self.assertIn("plan gemm", self.ctx.plan(a, buffer(draw(3, 2))))
         seen = self.ctx.inspect(a)
@@ -635,12 +657,14 @@ class Buffers(unittest.TestCase):
             self.ctx.run_plan(text, a + 0j, b + 0j)
 
     def test_options(self):
+        """Options of contexts reach the library."""
         with limber.Context(cache_dir="", whole=True, kernels="prebuilt") as ctx:
             ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)))
         with self.assertRaises(TypeError):
             limber._library.Config(whole=True)
 
     def test_cache(self):
+        """Kernels on disk are listed and removed."""
         with tempfile.TemporaryDirectory() as folder, \
                 limber.Context(cache_dir=os.path.join(folder, "cache"), kernels="specialised") as ctx:
             ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)), dtype="dd")   # small doubles need no kernel
@@ -653,12 +677,14 @@ class Buffers(unittest.TestCase):
             self.assertEqual(ctx.cache_info().entries, 0)
 
     def test_simulated_units(self):
+        """A unit described by words rounds its operands as stated."""
         a = buffer([[0.1] * 4])
         c = self.ctx.matmul(a, buffer([[1.0]] * 4),
                             contract="simulate=in=f16 mul=f32:rn acc=f32:rn")
         self.assertEqual(memoryview(c).tolist()[0][0], 4 * 0.0999755859375)    # 0.1 in binary16
 
     def test_convolution(self):
+        """A convolution with padding and strides, compared with its definition."""
         x = [float(random.randint(-9, 9)) for _ in range(2 * 3 * 5 * 6)]
         w = [float(random.randint(-9, 9)) for _ in range(4 * 3 * 3 * 2)]
         four = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
@@ -726,6 +752,7 @@ class Buffers(unittest.TestCase):
                             layout=layout)
 
     def test_epilogues(self):
+        """Epilogues with inputs of every shape, compared with fractions."""
         a, b = draw(4, 5, 1), draw(5, 6, 1)
         rows, cols, all = draw(4, 1, 1), draw(1, 6, 1), draw(4, 6, 1)
         steps = "%1 = add %x %cols\n%2 = mul %1 %rows ; scaled\n%3 = max %2 %all\n%4 = sub %3 %s"
@@ -810,6 +837,7 @@ class Buffers(unittest.TestCase):
         expected, wrong = rounded(product(a, b)), []
 
         def work():
+            """Multiplies, and notes wrong products."""
             for _ in range(5):
                 c = self.ctx.matmul(buffer(a), buffer(b))
                 if memoryview(c).tolist() != expected:
@@ -829,6 +857,7 @@ class Buffers(unittest.TestCase):
             ctx, started = limber.Context(contract="correct"), threading.Event()
 
             def work():
+                """Multiplies until the context is closed."""
                 try:
                     while True:
                         if memoryview(ctx.matmul(buffer(a), buffer(b))).tolist() != expected:
@@ -860,6 +889,7 @@ class Buffers(unittest.TestCase):
 
 
 class Quads(unittest.TestCase):
+    """Tests limber.Quad, arrays of binary128."""
     def nearest(self, x):
         """Rounds x to 113 bits with Python's round(), independently of the package."""
         x = Fraction(x)
@@ -874,6 +904,7 @@ class Quads(unittest.TestCase):
         return round(x / unit) * unit
 
     def test_shapes_and_whole_powers(self):
+        """Shapes, conversion to int, and whole powers."""
         third = 1 / limber.Quad([[3, -3], [1, 7]])
         self.assertEqual((third.ndim, third.size, limber.Quad(1).ndim, limber.Quad(1).size),
                          (2, 4, 0, 1))
@@ -904,6 +935,7 @@ class Quads(unittest.TestCase):
     def test_what_lists_its_rows(self):
         """Matrices of mpmath have tolist() and are not arrays."""
         class Rows:
+            """A matrix that only lists its rows."""
             def tolist(self):
                 return [[Fraction(1, 3), 2], [3, 4]]
 
@@ -965,6 +997,7 @@ class Quads(unittest.TestCase):
 
     def test_what_a_double_does_not_hold_is_refused(self):
         class Opaque:
+            """A number of which only a double can be had."""
             def __init__(self, x):
                 self.x = x
 
@@ -980,6 +1013,7 @@ class Quads(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "NumPy")
     def test_long_doubles(self):
+        """NumPy's long doubles and other scalars become Quads exactly."""
         one, rest = numpy.longdouble(1), numpy.longdouble(2) ** -60
         for x in (one + rest, (one + rest) * numpy.longdouble(2) ** 5000, -rest / 3, numpy.float32(0.1),
                   numpy.longdouble("-0.0"), numpy.longdouble("-inf"), numpy.int64(-2 ** 63)):
@@ -990,6 +1024,7 @@ class Quads(unittest.TestCase):
         self.assertTrue(math.isnan(limber.Quad([numpy.longdouble("nan")]).item()))
 
     def test_numbers_of_mpmath(self):
+        """Numbers of mpmath are rounded once."""
         try:
             import mpmath
         except ImportError:
@@ -1015,6 +1050,7 @@ class Quads(unittest.TestCase):
         self.assertEqual(a.to_fractions(), x)
 
         def expect(exact):
+            """The exact value rounded to the format; beyond its largest number, infinity."""
             rounded = self.nearest(exact)
             return rounded if abs(rounded) <= most else math.inf if rounded > 0 else -math.inf
 
@@ -1035,6 +1071,7 @@ class Quads(unittest.TestCase):
     def test_arithmetic_of_special_numbers(self):
         """Infinities, NaN and signed zeros behave as with doubles."""
         def shown(x):
+            """A number in a form that tells 0 from -0, and equals itself for NaN."""
             return "nan" if math.isnan(x) else (x == 0 and math.copysign(1, x), float(x))
 
         values = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
@@ -1055,6 +1092,7 @@ class Quads(unittest.TestCase):
             self.assertEqual(shown(p.sqrt().item()), shown(root))
 
     def test_operands_of_arithmetic(self):
+        """Operands of other types, broadcasting and comparisons."""
         q = limber.Quad([[1, 2], [3, 4]])
         third = limber.Quad(Fraction(1, 3)).item()
         self.assertEqual((q * Fraction(1, 3)).to_fractions()[0][0], third)
@@ -1065,7 +1103,7 @@ class Quads(unittest.TestCase):
                          [[1, 2, 3], [10, 20, 30]])
         self.assertEqual([list(row) for row in q > 2], [[False, False], [True, True]])
         self.assertTrue(limber.Quad("0.1") != 0.1)
-        for third in Fraction(1, 3), -Fraction(1, 3), Decimal("0.1"), 2 ** 200 + 1:     # as they are
+        for third in Fraction(1, 3), -Fraction(1, 3), Decimal("0.1"), 2 ** 200 + 1:     # not rounded first
             x = limber.Quad(third).item()
             self.assertEqual([[x == third, x < third, x > third], [x == x, x < x, x > x]],
                              [[p == q, p < q, p > q] for p in [limber.Quad(third)]
@@ -1196,6 +1234,7 @@ class Quads(unittest.TestCase):
         self.assertTrue(math.isnan(strings.to_fractions()[5]))
 
     def test_decimal_strings(self):
+        """Decimal strings are rounded once, and printed digits identify a number."""
         sys.set_int_max_str_digits(0)     # of a failure's text
         texts = ["0.1", "-3.14159265358979323846264338327950288", "1e-4940", "12345678901234567890e20"]
         q = limber.Quad(texts)
@@ -1207,6 +1246,7 @@ class Quads(unittest.TestCase):
             limber.Quad(["1.5x"])
 
     def test_pairs(self):
+        """Pairs of doubles to and from Quads."""
         hi = [random.uniform(-1, 1) * 2.0 ** random.randint(-80, 80) for _ in range(300)]
         lo = [x * 2.0 ** -random.randint(53, 140) * random.uniform(-1, 1) for x in hi]
         q = limber.Quad.from_pairs(array.array("d", hi), array.array("d", lo))
@@ -1219,6 +1259,7 @@ class Quads(unittest.TestCase):
                          [Fraction(x) for x in hi])
 
     def test_products(self):
+        """Products of Quads and of doubles are rounded once."""
         a = [[Fraction(random.randint(-10 ** 30, 10 ** 30), 7 ** 20) for _ in range(6)]
              for _ in range(3)]
         b = draw(6, 2)
@@ -1230,6 +1271,7 @@ class Quads(unittest.TestCase):
         self.assertEqual(c.to_fractions(), [[self.nearest(third * x) for x in row] for row in exact])
 
     def test_double_doubles(self):
+        """Products of pairs of doubles (dd)."""
         x = [[1 / 3, 1 / 3 * 2.0 ** -54], [-0.7, 1e-18]]
         dd = memoryview(array.array("d", sum(x, []))).cast("B").cast("d", (1, 2, 2))
         ones = memoryview(array.array("d", [1, 0, 1, 0])).cast("B").cast("d", (2, 1, 2))
@@ -1251,6 +1293,7 @@ class Ops(unittest.TestCase):
         cls.ops = ops
 
     def test_functions_of_numpy(self):
+        """Functions that NumPy has, too, rounded once from binary64 to float16."""
         x = numpy.linspace(-9, 9, 1001).astype(numpy.float16).reshape(7, 11, 13)
         wide = x.astype(numpy.float64)
         for name, of in (("exp", numpy.exp), ("tanh", numpy.tanh), ("sin", numpy.sin),
@@ -1264,12 +1307,14 @@ class Ops(unittest.TestCase):
             self.assertTrue(numpy.allclose(single, of(wide), rtol=2 ** -23, atol=0), name)
 
     def test_all_are_there(self):
+        """The module has every function of the library, with a docstring."""
         self.assertIn("gelu_tanh", self.ops.__all__)
         self.assertEqual(len(self.ops.__all__), 43 + 8)     # functions and reductions
         for name in self.ops.__all__:
             self.assertTrue(getattr(self.ops, name).__doc__)
 
     def test_places(self):
+        """Strided, empty and scalar arrays, results in place, and a context."""
         x = numpy.arange(24, dtype=numpy.float32).reshape(4, 6)
         self.assertTrue((self.ops.neg(x[:, ::2]) == -x[:, ::2]).all())
         self.assertTrue((self.ops.neg(x.T) == -x.T).all())
@@ -1282,6 +1327,7 @@ class Ops(unittest.TestCase):
             self.assertTrue((self.ops.leaky_relu(-x, 0.5, context=ctx) == -x / 2).all())
 
     def test_reductions(self):
+        """Sums are exact and rounded once; other reductions are near NumPy's."""
         ops, half = self.ops, numpy.float16
         x = numpy.random.default_rng(3).uniform(-1, 1, (3, 40, 5)).astype(half)
         exact = lambda v: half(float(sum(map(Fraction, v.astype(float).tolist()))))
@@ -1322,6 +1368,7 @@ class Ops(unittest.TestCase):
         seen, ops = [], self.ops
 
         class Watch:
+            """Stands for the library, and records the structures passed to its functions."""
             def __getattr__(self, name):
                 function = getattr(limber._library.lib, name)
 
@@ -1358,6 +1405,7 @@ class Ops(unittest.TestCase):
         self.assertEqual(self.ops.add_n(x, carry="storage", swallowed=True)[1], 3 * 4)
 
     def test_options(self):
+        """Directions of rounding, and the types of isnan and isinf."""
         x = numpy.array([1.0])
         up = self.ops.exp(x, dtype=numpy.float16, rounding="up")
         down = self.ops.exp(x, dtype=numpy.float16, rounding="down")
@@ -1391,6 +1439,7 @@ class Ops(unittest.TestCase):
             self.ops.cast(x, dtype="bf16", out=numpy.zeros(x.shape, "u1"))
 
     def test_small_types(self):
+        """Types of ml_dtypes, as operands and as results."""
         if ml_dtypes is None:
             self.skipTest("ml_dtypes is absent")
         x = numpy.linspace(-4, 4, 33)
@@ -1411,6 +1460,7 @@ class Ops(unittest.TestCase):
                 self.assertTrue((self.ops.exp(y) == numpy.exp(y.astype(float)).astype(kind)).all())
 
     def test_refused(self):
+        """Wrong arguments are refused by name."""
         x = numpy.ones(3, numpy.float16)
         for text, call in (
                 ("exp is not defined on i64", lambda: self.ops.exp(numpy.arange(3))),
@@ -1430,7 +1480,9 @@ class Ops(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Conversions(unittest.TestCase):
+    """Tests convert, quantize and fixed."""
     def test_rounding(self):
+        """Directions of rounding, with the signs of zeros."""
         x = numpy.array([[1 + 2.0 ** -9, -1 - 3 * 2.0 ** -9], [2.0 ** -140, -0.0]])
         down, up = [[1, -1 - 2.0 ** -7], [0, -0.0]], [[1 + 2.0 ** -7, -1], [2.0 ** -133, -0.0]]
         for rounding, want in (("down", down), ("up", up), ("zero", [[1, -1], [0, -0.0]]),
@@ -1462,6 +1514,7 @@ class Conversions(unittest.TestCase):
             self.has_ends(ends)
 
     def follows_the_rule(self, random_of, kind, to):
+        """Compares each number's stochastic rounding with the documented rule."""
         x = numpy.random.default_rng(8).standard_normal((40, 50)).astype(kind)
         x[0, :8] = [0.0, -0.0, 2e-5, -3e-5, 1e-300 if kind == "f8" else 1e-30, 1, -1.5, 7e-5]
         x[1:4] *= 2.0 ** -14 if to in ("f16", "(1,5,4)") else 2.0 ** -126     # subnormal results
@@ -1527,6 +1580,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual(seen, {float(most), math.inf, 0, 2.0 ** -149})
 
     def has_ends(self, ends):
+        """Checks quantize at infinities, NaN and the largest numbers."""
         got = limber.quantize(ends, "e4m3", rounding="stochastic", seed=1, saturate=True)
         self.assertEqual(got[:4].tolist() + got[5:6].tolist(), [0, 0, 448, 448, 448])
         self.assertEqual(numpy.signbit(got).tolist(), numpy.signbit(ends).tolist())
@@ -1538,6 +1592,7 @@ class Conversions(unittest.TestCase):
         """Compares with QPyTorch's rounding to nearest, written from its source: adds half a unit to
         the bits of a float and truncates.  Subnormal numbers are first shifted by an addition."""
         def qpytorch(x, exponent, fraction):
+            """Rounds as QPyTorch's float_quantize, including its way to round subnormal numbers."""
             cut = numpy.uint32(2 ** (23 - fraction) - 1)
             half, least = numpy.uint32(2 ** (22 - fraction)), 2 - 2 ** (exponent - 1)
             shift = numpy.copysign(numpy.float32(2.0 ** least), x)
@@ -1607,6 +1662,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual(limber.convert(numpy.array([1.5]), "posit32").dtype, "u4")
 
     def test_bits_flip(self):
+        """flips changes at most one bit of an element, with the stated probability."""
         x = numpy.random.default_rng(3).standard_normal(4000)
         plain = limber.quantize(x, "bf16")
         self.assertEqual(limber.quantize(x, "bf16", flips=0.0).tolist(), plain.tolist())
@@ -1623,6 +1679,7 @@ class Conversions(unittest.TestCase):
             self.assertRaisesRegex(limber.BadArgument, why, limber.quantize, x, "bf16", **how)
 
     def test_fixed_point(self):
+        """Fixed-point numbers in every rounding; what is too large ends at the range's ends."""
         x = numpy.array([0.3, -0.3, 2.5, -2.5, 3.5, 7.9, -9.0, 1e300, -math.inf, 0.125, -0.125])
         for rounding, want in (
                 ("nearest", [0.25, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0, 0]),
@@ -1643,6 +1700,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual(limber.fixed(x[:2].astype("f"), 4, 2).dtype, numpy.float32)
 
     def test_formats_of_all_kinds(self):
+        """Conversions between floats, integers, pairs, Quads and complex numbers."""
         q = limber.Quad([Fraction(1, 3), 2])
         self.assertEqual(limber.convert(q, "f64").tolist(), [1 / 3, 2])
         self.assertIsInstance(limber.convert([1.5], "f128"), limber.Quad)
@@ -1724,6 +1782,7 @@ class Conversions(unittest.TestCase):
             numpy.array([top * (1 - 2.0 ** -20)]), name, rounding="zero")[0]))
 
     def test_refused(self):
+        """Wrong arguments are refused by name."""
         x = numpy.ones((2, 4))
         for text, call in (
                 ("a: numbers that no double holds", lambda: limber.convert(
@@ -1811,13 +1870,15 @@ class Charts(unittest.TestCase):
         up, down = bars["s: 4"], bars["t: 0.5"]
         self.assertAlmostEqual(up[1] + up[3], down[1], delta=0.2)   # both end at the base
         self.assertAlmostEqual(up[3], 2 * down[3], delta=0.2)       # 4 is two octaves, 0.5 one
-        self.assertGreaterEqual(down[0] + 0.2, up[0] + up[2])       # beside each other
+        self.assertGreaterEqual(down[0] + 0.2, up[0] + up[2])       # the bars do not overlap
         self.assertEqual(bars["t: 1"][3], 0)
 
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Units(unittest.TestCase):
+    """Tests limber.units, retention, statistics and explore."""
     def test_words(self):
+        """Each preset equals the unit that its words describe."""
         every = limber.units()
         self.assertIn("h100-e4m3", every)
         for name, preset in every.items():
@@ -1843,6 +1904,7 @@ class Units(unittest.TestCase):
             self.assertLess(2 * abs(made - exact).mean(), abs(plain - exact).mean())
 
     def test_retention(self):
+        """The model of retained variance grows with the accumulator's bits."""
         self.assertTrue(0 < limber.retention(8, 8, 2 ** 16) < limber.retention(12, 8, 2 ** 16) <= 1)
         self.assertNotEqual(limber.retention(8, 5, 64, groups=64),
                             limber.retention(8, 5, 64, groups=32))
@@ -1853,6 +1915,7 @@ class Units(unittest.TestCase):
         self.assertTrue(math.isnan(limber.retention(99, 8, 10)))
 
     def test_statistics(self):
+        """Counts of swamped additions, where adding 1 to 2048 changes nothing."""
         a, b = numpy.ones((2, 5000), "f"), numpy.ones((5000, 3), "f")
         c, s = limber.statistics(a, b, "in=f16 mul=f16 acc=f16")
         self.assertEqual((c == 2048).all(), True)       # where adding 1 changes nothing
@@ -1866,6 +1929,7 @@ class Units(unittest.TestCase):
             limber.statistics(a, b, "acc=f16")
 
     def test_explore(self):
+        """Each trial of a sweep has the error and counts of its unit alone."""
         random = numpy.random.default_rng(5)
         a, b = (random.standard_normal(shape).astype("f") for shape in ((9, 200), (200, 7)))
         trials = limber.explore(a, b, formats=["e5m2", "bf16", "f16"], groups=[0, 32],
@@ -1890,6 +1954,7 @@ class Overlapping(unittest.TestCase):
     """`out` overlaps the operands' elements: as NumPy does, the result is computed in a copy."""
 
     def test_as_numpy(self):
+        """Operands and results that overlap in memory, compared with NumPy."""
         rng = numpy.random.default_rng(12)
         draw = lambda *shape: rng.integers(-9, 9, shape).astype("d")
         for _ in range(2):      # the second round uses what the first one has cached
@@ -1930,6 +1995,7 @@ class Overlapping(unittest.TestCase):
             m, n, k = drawn.integers(1, 5, 3)
 
             def block(high, wide):
+                """A random part of an array."""
                 i, j = drawn.integers(0, 9 - high + 1), drawn.integers(0, 9 - wide + 1)
                 return array[i:i + high, j:j + wide]
 
@@ -1949,6 +2015,7 @@ class Overlapping(unittest.TestCase):
         drawn = numpy.random.default_rng(13)
 
         def array(kind, m, n):
+            """A random matrix in a random layout."""
             made = drawn.integers(-4, 5, (2 * m, 2 * n)).astype(kind)
             cut = [made[:m, :n], made[::2, ::2], made[::2, :n]][drawn.integers(3)]
             return cut if drawn.integers(2) else numpy.ascontiguousarray(cut.T).T
@@ -1974,6 +2041,7 @@ class Overlapping(unittest.TestCase):
             self.assertEqual(limber.matmul(x, y, out=out).tolist(), want.tolist())
 
     def test_refused(self):
+        """A read-only result that overlaps is refused."""
         frozen = numpy.ones((4, 4))
         frozen.flags.writeable = False
         with self.assertRaisesRegex(limber.BadArgument, "out"):
@@ -1982,6 +2050,7 @@ class Overlapping(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Arrays(unittest.TestCase):
+    """Tests NumPy arrays: strides, types, stacks and cached calls."""
     @classmethod
     def setUpClass(cls):
         cls.random = numpy.random.default_rng(3)
@@ -1992,6 +2061,7 @@ class Arrays(unittest.TestCase):
         cls.ctx.close()
 
     def same(self, c, a, b):
+        """Checks that c is the exact product of a and b, rounded once."""
         self.assertEqual(c.tolist(), rounded(product(a.tolist(), b.tolist())))
 
     def test_strides_are_passed_on(self):
@@ -2026,6 +2096,7 @@ class Arrays(unittest.TestCase):
         kept = 0
 
         def operand(at, code, *shape):
+            """A random operand of a type, in one of the places."""
             x = places[at](*shape)
             return x if code in ("f8", "d") else (100 * numpy.asarray(x)).astype(code)
 
@@ -2075,6 +2146,7 @@ class Arrays(unittest.TestCase):
                                             {"contract": "exact"} if code == "i4" else {})}
 
             def tensor(n, c, size):
+                """A random tensor of images or filters."""
                 x = 9 * draw((n, c, *size))
                 x = (x.astype("f4").view("u4") >> 16 if code == "u2" else x).astype(code)
                 x = numpy.moveaxis(x, 1, -1).copy() if layout == "NHWC" else x
@@ -2099,7 +2171,7 @@ class Arrays(unittest.TestCase):
                         self.assertIs(call(*operands, **options, **more, out=out), out)
                         self.assertEqual(out.tobytes(), want.tobytes(), where)
                 kept += len(ctx._repeats)
-        self.assertEqual(kept, 4 * 3 * 2 * 2 * 3 * 2)   # those that lie as they are read
+        self.assertEqual(kept, 4 * 3 * 2 * 2 * 3 * 2)   # the arrays that are used in place
 
     def test_a_kept_convolution_notices_what_differs(self):
         x, w = self.random.standard_normal((1, 2, 5, 6)), self.random.standard_normal((3, 2, 3, 3))
@@ -2231,6 +2303,7 @@ class Arrays(unittest.TestCase):
         wrong = []
 
         def work(i):
+            """Multiplies pair i, and notes wrong products."""
             for _ in range(300):
                 if self.ctx.matmul(*pairs[i]).tobytes() != wants[i]:
                     wrong.append(i)
@@ -2250,6 +2323,7 @@ class Arrays(unittest.TestCase):
             self.assertEqual((view.matrix().row_stride, view.matrix().col_stride), (16, 2))
 
     def test_types(self):
+        """Types of results for each type of operands."""
         for kind in "e", "f", "d":
             a = self.random.integers(-9, 9, (3, 6)).astype(kind)
             c = self.ctx.matmul(a, a.T)
@@ -2288,6 +2362,7 @@ class Arrays(unittest.TestCase):
         self.same(self.ctx.matmul(readonly, readonly), readonly, readonly)
 
     def test_what_cannot_be_served_is_named(self):
+        """Types and arrays that the library does not take are refused by name."""
         one, a = numpy.eye(2), numpy.zeros((2, 2))
         for text, call in (
                 ("a: uint64 with numbers from 2\\^63 on",
@@ -2438,6 +2513,7 @@ class Arrays(unittest.TestCase):
     def test_dlpack(self):
         """Tests tensors of other libraries: a class that has only __dlpack__."""
         class Tensor:
+            """A tensor that has only __dlpack__."""
             def __init__(self, array):
                 self.array, self.device = array, (1, 0)
 
@@ -2504,6 +2580,7 @@ class Arrays(unittest.TestCase):
                 call()
 
     def test_arrays_of_jax(self):
+        """Arrays of JAX are read in place, and refused as results."""
         try:
             import jax
             from jax import numpy as jnp
@@ -2530,12 +2607,15 @@ class Arrays(unittest.TestCase):
         self.same(numpy.asarray(made(a, a.T)), numpy.asarray(a), numpy.asarray(a).T)
 
     def test_arrays_by_interface(self):
+        """Objects with __array_interface__ or __array__."""
         class Shown:
+            """An array that has only __array_interface__."""
             def __init__(self, array):
                 self.array = array
                 self.__array_interface__ = array.__array_interface__
 
         class Converted:
+            """An array that has only __array__."""
             def __init__(self, array):
                 self.array = array
 
@@ -2553,6 +2633,7 @@ class Arrays(unittest.TestCase):
             self.ctx.matmul(a, a.T, out=Converted(out))
 
     def test_vectors_and_stacks(self):
+        """Shapes of products of vectors and broadcast stacks are NumPy's."""
         a, b = self.random.integers(-9, 9, (3, 1, 4, 6)).astype("d"), \
             self.random.integers(-9, 9, (2, 6, 5)).astype("d")
         self.assertTrue((self.ctx.matmul(a, b) == a @ b).all())
@@ -2577,6 +2658,7 @@ class Arrays(unittest.TestCase):
             return x[::-1] if shape and draw.random() < 0.2 else x
 
         def check(name, what, a, b):
+            """Compares a call with NumPy's: the result, and with out, alpha and beta."""
             want = getattr(numpy, name)(*what[:1], a, b) if name == "einsum" else \
                 getattr(numpy, name)(a, b, *what)
             call = getattr(self.ctx, name)
@@ -2705,6 +2787,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue((self.ctx.tensordot(a, b, 1, epilogue="%1 = neg %x") == -(a @ b)).all())
 
     def test_complex(self):
+        """Complex products, conjugates, and one real operand."""
         a = self.random.integers(-9, 9, (4, 6)) + 1j * self.random.integers(-9, 9, (4, 6))
         b = self.random.integers(-9, 9, (6, 3)) - 1j
         self.assertTrue((self.ctx.matmul(a, b, alpha=1 - 2j) == (1 - 2j) * (a @ b)).all())
@@ -2724,6 +2807,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue((self.ctx.matmul(stack, b) == stack @ b).all())
 
     def test_quads_are_arrays(self):
+        """Quads support @, transposition and indexing."""
         q = limber.Quad([[1, 2], [3, 4]])
         self.assertEqual((q @ q).to_fractions(), [[7, 10], [15, 22]])
         self.assertEqual((q.T @ q).to_fractions(), [[10, 14], [14, 20]])

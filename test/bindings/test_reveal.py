@@ -18,10 +18,12 @@ def parse(text):
     at = [0]
 
     def take():
+        """Returns the next token."""
         at[0] += 1
         return tokens[at[0] - 1]
 
     def items(end):
+        """Parses items up to the token `end`."""
         found = []
         while True:
             token = take()
@@ -46,6 +48,7 @@ def parse(text):
             assert token == ",", text
 
     def path():
+        """Parses a list whose items are added one after the other."""
         found = items("]")
         node = list(found[0]) if isinstance(found[0], tuple) else found[0]
         for item in found[1:]:      # a tuple: at once, with what is there
@@ -59,6 +62,7 @@ def parse(text):
 
 
 def terms(tree):
+    """Lists the terms (leaves) of a tree."""
     return [tree] if isinstance(tree, int) else [t for child in tree for t in terms(child)]
 
 
@@ -103,7 +107,9 @@ units = limber.Context(backend="interp")
 
 
 class Reveal(unittest.TestCase):
+    """limber.reveal finds the order in which products sum their terms."""
     def test_random_trees(self):
+        """The tree of sums in a random order is found, up to the order of operands."""
         drawn = random.Random(8)
         for turn in range(200):
             k = drawn.randint(2, 40)
@@ -119,6 +125,7 @@ class Reveal(unittest.TestCase):
                 self.assertEqual(meetings(got, {}), meetings(tree, {}))
 
     def test_units_have_their_words(self):
+        """From products of a simulated unit, reveal finds the unit's description."""
         for words, result, *rest in [
                 ("in=f32 mul=f32 acc=f32", "f32"), ("in=f32 mul=exact acc=f32 group=7", "f32"),
                 ("in=f32 mul=f32 acc=f32 order=reverse", "f32"),
@@ -215,6 +222,8 @@ class Reveal(unittest.TestCase):
         drawn = numpy.random.default_rng(9)
 
         def numbers(operand, kind, low, high):
+            """Random numbers of an operand's format, with exponents from low to high and some
+            zeros."""
             facts = limber.finfo(operand)
             low = max(low, round(math.log2(facts.smallest)))
             high = max(min(high, math.floor(math.log2(facts.largest))), low + 8)
@@ -243,6 +252,7 @@ class Reveal(unittest.TestCase):
         self.assertGreater(seen, 45)
 
     def test_limber_and_numpy(self):
+        """The order of Limber's reproducible sums, and that of NumPy's BLAS, whatever it is."""
         for kind in "f32", "f64":
             found = limber.reveal(lambda a, b: limber.matmul(a, b, contract="reproducible"), 600,
                                   kind, shape=(5, 7), at=(4, 2))
@@ -267,6 +277,7 @@ class Reveal(unittest.TestCase):
         self.assertEqual(found.tree, "[0..99, [100..199], [200..299], [300..399]]")
 
     def test_what_has_no_order(self):
+        """Functions that sum in no fixed order are refused."""
         with self.assertRaisesRegex(limber.BadArgument, "no sum in one order"):
             limber.reveal(lambda a, b: limber.matmul(a, b, contract="correct") +
                           0.3 * (numpy.count_nonzero(a) > 2), 20)

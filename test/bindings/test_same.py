@@ -12,6 +12,7 @@ WIDE = 'import os\nthreads = int(os.environ["LIMBER_THREADS"])\n'
 
 
 class Same(unittest.TestCase):
+    """The command `limber same` runs a script twice and names what differs."""
     def same(self, text, *words, name="script.py"):
         """Runs it on a script of this text; returns the status and the output."""
         with tempfile.TemporaryDirectory() as folder:
@@ -22,6 +23,7 @@ class Same(unittest.TestCase):
             return done.returncode, done.stdout + done.stderr
 
     def test_equal(self):
+        """A script with the same results under all settings."""
         status, said = self.same("import sys\nx = [1.0, {'a': 2}]\nprint(len(sys.argv), x)\n",
                                  "script.py", "more")
         self.assertEqual(status, 0, said)
@@ -30,6 +32,8 @@ class Same(unittest.TestCase):
         self.assertTrue(said.endswith("The script gives the same under all of them.\n"), said)
 
     def test_variable(self):
+        """Variables that depend on the number of threads are named, with the line that sets the
+        first one."""
         status, said = self.same(WIDE + "kept = {'a': [0.5 * threads]}\nother = 5\n")
         self.assertEqual(status, 1, said)
         self.assertIn("as it is, 2 threads: differs\n    kept (dict) differs\n"
@@ -40,7 +44,8 @@ class Same(unittest.TestCase):
         self.assertIn("1 of the runs differ", said)
 
     def test_call(self):
-        """In a function; and only in what is printed."""
+        """A variable that differs is local to a function; a difference is only in the printed
+        text."""
         status, said = self.same("import os\ndef f(x):\n    y = os.environ['LIMBER_THREADS'] * x\n"
                                  "    print(y)\n    return 0\nz = f(2)\n")
         self.assertEqual(status, 1, said)
@@ -56,7 +61,7 @@ class Same(unittest.TestCase):
         self.assertIn("The script goes another way at script.py:3.\n", said)
 
     def test_object(self):
-        """Of attributes, as models have them; after sys.exit."""
+        """The difference is in an object's attribute; the script ends by sys.exit."""
         status, said = self.same(WIDE + "import sys\nclass Model:\n    def fit(self, x):\n"
                                  "        self.coef = x\nmodel = Model()\nmodel.fit(threads)\n"
                                  "del threads\nsys.exit(0)\n")
@@ -64,6 +69,7 @@ class Same(unittest.TestCase):
         self.assertIn("    model (Model) differs\n", said)
 
     def test_ways(self):
+        """Runs code given by -c or as a module, as Python does."""
         status, said = self.same("", "-c", "import os; x = os.environ['LIMBER_THREADS']")
         self.assertEqual(status, 1, said)
         self.assertIn("First different at <string>:1: x\n", said)
@@ -79,6 +85,7 @@ class Same(unittest.TestCase):
 
     @unittest.skipIf(importlib.util.find_spec("numpy") is None, "no NumPy")
     def test_array(self):
+        """Arrays that differ are shown with all digits."""
         status, said = self.same(WIDE + "import numpy\na = numpy.arange(3) / 3.0\n"
                                  "a[1] += threads * 1e-16\nprint(a)\n")
         self.assertEqual(status, 1, said)

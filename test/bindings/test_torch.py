@@ -30,6 +30,7 @@ HAS_OPERATORS = hasattr(torch.library, "custom_op")
 
 
 def randn(*shape, grad=True):
+    """Random float64 numbers."""
     return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
 
 
@@ -45,6 +46,7 @@ class One(torch.nn.Module):
 
 
 class Net(torch.nn.Module):
+    """A small network with a convolution, linear layers and attention."""
     def __init__(self):
         super().__init__()
         self.conv = torch.nn.Conv2d(1, 4, 3, padding=1)
@@ -59,15 +61,18 @@ class Net(torch.nn.Module):
 
 
 def limbers(a, b, unit):
+    """The product of tensors by limber.matmul on a simulated unit."""
     return torch.from_numpy(limber.matmul(a.detach().numpy(), b.detach().numpy(),
                                           contract=f"simulate={unit}", dtype="f32"))
 
 
 class Order(unittest.TestCase):
+    """The order in which PyTorch sums."""
     def test_reveal(self):
         """The descriptions found for PyTorch's products predict an element's bits, in FP32 with any
         BLAS.  If there is no description, an order of summation was found."""
         def by(kind):
+            """PyTorch's product in a type, as reveal calls it."""
             return lambda a, b: (torch.from_numpy(a).to(kind) @
                                  torch.from_numpy(b).to(kind)).float().numpy()
 
@@ -90,6 +95,7 @@ class Functions(unittest.TestCase):
         torch.manual_seed(3)
 
     def same(self, function, *x, uses=True):
+        """Compares result and gradients of a function with PyTorch's."""
         want = function(*x)
         wanted = torch.autograd.grad(want.sin().sum(), [v for v in x if v.requires_grad])
         model = One(function)
@@ -108,6 +114,8 @@ class Functions(unittest.TestCase):
             torch.testing.assert_close(g, w, rtol=1e-12, atol=1e-12)
 
     def test_products(self):
+        """Every function that multiplies gives PyTorch's values and gradients, for vectors,
+        matrices and broadcast stacks."""
         shapes = [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)),
                   ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((6, 1, 3, 4), (2, 4, 5)),
                   ((4,), (2, 4, 5)), ((2, 3, 4), (4,)), ((0, 4), (4, 5)), ((3, 0), (0, 5)),
@@ -135,6 +143,7 @@ class Functions(unittest.TestCase):
         self.same(lambda a, b: torch.matmul(a.t(), b[::2]), randn(3, 4), randn(6, 5))
 
     def test_out(self):
+        """Products with `out` write to that tensor."""
         out = torch.empty(3, 5, dtype=torch.float64)
         a, b = randn(3, 4, grad=False), randn(4, 5, grad=False)
         model = One(lambda x, y: torch.mm(x, y, out=out))
@@ -143,6 +152,7 @@ class Functions(unittest.TestCase):
         torch.testing.assert_close(out, a @ b)
 
     def test_einsum(self):
+        """einsum and tensordot, also with diagonals, ellipses and more than two operands."""
         for equation, *shapes in [
                 ("ij,jk->ik", (3, 4), (4, 5)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
                 ("ij,kj", (3, 4), (5, 4)), ("i,j->ij", (3,), (4,)), ("ij,ij->", (3, 4), (3, 4)),
@@ -161,7 +171,9 @@ class Functions(unittest.TestCase):
             self.same(lambda x, y: torch.tensordot(x, y, dims), randn(*a), randn(*b))
 
     def test_convolutions(self):
+        """Convolutions and transposed ones in one to three dimensions, with every option."""
         def run(function, *shapes, **options):
+            """Compares a function with PyTorch's, for operands of these shapes."""
             with self.subTest(function.__name__, **options):
                 self.same(lambda *x: function(*x, **options), *(randn(*s) for s in shapes))
 
@@ -186,6 +198,7 @@ class Functions(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(F, "scaled_dot_product_attention"), "PyTorch 2")
     def test_attention(self):
+        """Attention with masks, another scale, and fewer heads of keys than of queries."""
         shapes = (2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 7)
         mask = torch.randn(5, 6) > -1
         for options in {}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": mask}, \
@@ -196,6 +209,7 @@ class Functions(unittest.TestCase):
                   randn(2, 4, 5, 8), randn(2, 2, 6, 8), randn(2, 2, 6, 8))
 
     def test_second_derivatives(self):
+        """Gradients have gradients."""
         a, b = randn(3, 4), randn(4, 2)
         self.assertTrue(torch.autograd.gradgradcheck(
             lambda x, y: limber.torch.matmul(x, y, contract="correct"), (a, b)))
@@ -205,6 +219,7 @@ class Functions(unittest.TestCase):
                 lambda x, w: function(x, w, stride=2, padding=1, contract="correct"), (x, w)))
 
     def test_integers_and_others_stay_pytorchs(self):
+        """Types that Limber does not replace stay with PyTorch."""
         x = torch.arange(6).view(2, 3)
         model = One(lambda: x @ x.t())
         with limber.torch.inject(model, UNIT):
@@ -212,10 +227,13 @@ class Functions(unittest.TestCase):
 
 
 class Bits(unittest.TestCase):
+    """Injected products have the bits of limber.matmul."""
     def setUp(self):
         torch.manual_seed(4)
 
     def test_each_product_by_its_unit(self):
+        """Forward product and both gradients are computed by the units that the config names for
+        them."""
         layer = torch.nn.Linear(40, 30)
         x = torch.randn(20, 40, requires_grad=True)
         config = {"forward": UNIT, "grad_input": OTHER, "grad_weight": {"unit": THIRD}}
@@ -231,6 +249,7 @@ class Bits(unittest.TestCase):
         self.assertTrue(torch.equal(layer.bias.grad, g.sum(0)))
 
     def test_convolutions(self):
+        """A convolution and its two gradients have the bits of three different units."""
         layer = torch.nn.Conv2d(3, 5, 3, stride=2, padding=1, bias=False)
         x = torch.randn(2, 3, 9, 9, requires_grad=True)
         config = {"forward": UNIT, "grad_input": OTHER, "grad_weight": THIRD}
@@ -248,6 +267,7 @@ class Bits(unittest.TestCase):
             xn, gn, (3, 3), contract=f"simulate={THIRD}", **more).tobytes())
 
     def test_types(self):
+        """Results have the operands' type, and are rounded to it once."""
         for kind in torch.float16, torch.bfloat16, torch.float64:
             a, b = torch.randn(9, 12).to(kind), torch.randn(12, 7).to(kind)
             got = limber.torch.matmul(a, b, contract="correct")
@@ -260,9 +280,12 @@ class Bits(unittest.TestCase):
             self.assertTrue(torch.equal(got, want.to(kind)))
 
     def test_rounding_at_random(self):
+        """Stochastic rounding draws new numbers for each step, and the same ones for the same
+        seed."""
         unit = "in=e5m2 mul=e5m2 acc=(1,5,3):rs seed=5"
 
         def runs():
+            """The same layer, three times on a unit with random rounding."""
             layer = torch.nn.Linear(64, 8, bias=False)
             with torch.no_grad():
                 layer.weight.copy_(torch.linspace(-1, 1, 512).view(8, 64))
@@ -278,16 +301,19 @@ class Bits(unittest.TestCase):
 
 
 class Models(unittest.TestCase):
+    """limber.torch.inject replaces the products of a model's layers."""
     def setUp(self):
         torch.manual_seed(5)
         self.net, self.x = Net(), torch.randn(5, 1, 8, 8)
         self.want = self.net(self.x)
 
     def run_with(self, config):
+        """Returns the network's result under this config."""
         with limber.torch.inject(self.net, config):
             return self.net(self.x)
 
     def test_correct_is_near_and_removal_complete(self):
+        """Under `correct` results are near PyTorch's; remove() restores the model exactly."""
         before = {key: value.clone() for key, value in self.net.state_dict().items()}
         attributes = set(vars(self.net.hidden))
         injected = limber.torch.inject(self.net, {"contract": "correct"})
@@ -301,6 +327,7 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.equal(self.net(self.x), self.want))
 
     def test_layers(self):
+        """Patterns of names choose the layers."""
         every = self.run_with({"unit": UNIT})
         some = self.run_with({"unit": UNIT, "layers": {"*": None, "out": UNIT}})
         none = self.run_with({"layers": {"out": None}})
@@ -317,6 +344,8 @@ class Models(unittest.TestCase):
                                     self.net.out.bias))
 
     def test_lpgemm(self):
+        """LPGEMM's configuration, as a dictionary and as a file, chooses the unit that it
+        describes."""
         words = {"groupedCumulativeLength": 16, "targetFloatType": (1, 5, 2),
                  "roundingType": "nearest", "quantLayer": ["conv", "out"]}
         unit = "in=e5m2 mul=e5m2 acc=e5m2 group=16 outer=e5m2"
@@ -342,6 +371,7 @@ class Models(unittest.TestCase):
         self.refused({**words, "unit": UNIT}, "'unit' is none of")
 
     def refused(self, config, text, model=None):
+        """Expects that the config is refused with this text."""
         with self.assertRaisesRegex(limber.BadArgument, text.replace("(", r"\(")):
             limber.torch.inject(self.net if model is None else model, config)
         if model is None:       # a failure replaces nothing
@@ -359,6 +389,7 @@ class Models(unittest.TestCase):
         self.refused({"scheme": "fp32-x"}, "fp32-x")
 
     def test_refusals(self):
+        """Bad configurations and models are refused by name."""
         self.refused({"unit": "h100-e4m9"}, "config: .*h100-e4m9")
         self.refused({"unit": UNIT, "contract": "correct"}, "either a unit or a contract")
         self.refused({"contract": "fastest"}, "config: .*fastest")
@@ -396,6 +427,7 @@ class Models(unittest.TestCase):
                     self.assertGreater((layer(x) - want).abs().max(), 1e-3)
 
     def test_whole_layers_are_named(self):
+        """Layers that PyTorch computes in one piece are listed, and not replaced."""
         model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LSTM(4, 4))
         injected = limber.torch.inject(model, UNIT)
         self.assertEqual(injected.whole, ["1"])
@@ -403,6 +435,7 @@ class Models(unittest.TestCase):
         injected.remove()
 
     def test_copies(self):
+        """A copy of a model with replaced products has parameters of its own."""
         with limber.torch.inject(self.net, UNIT):
             other = copy.deepcopy(self.net)
             want = self.net(self.x)
@@ -413,6 +446,7 @@ class Models(unittest.TestCase):
             self.assertFalse(torch.equal(other(self.x), want))
 
     def test_own_forward_functions_stay(self):
+        """A forward function that a module was given still runs, and stays after removal."""
         self.net.out.forward = lambda x: x * 2
         want = self.net(self.x)
         with limber.torch.inject(self.net, {"contract": "correct"}):
@@ -420,10 +454,12 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.equal(self.net(self.x), want))
 
     def test_threads(self):
+        """Several threads may run one model."""
         with limber.torch.inject(self.net, {"unit": UNIT, "layers": {"out": None}}):
             want, found = self.net(self.x), []
 
             def run():
+                """Runs the model repeatedly, and notes whether its results are right."""
                 for _ in range(5):
                     found.append(torch.equal(self.net(self.x), want))
             threads = [threading.Thread(target=run) for _ in range(4)]
@@ -439,6 +475,7 @@ class Models(unittest.TestCase):
         w = torch.randn(6, 6)
 
         class Around(torch.nn.Module):
+            """A module that goes on after its inner module has raised an error."""
             def __init__(self, inside):
                 super().__init__()
                 self.inside, self.more = inside, torch.nn.Linear(6, 6, bias=False)
@@ -451,6 +488,7 @@ class Models(unittest.TestCase):
                 return self.more(x) @ w
 
         def run(inside, layers):
+            """Runs a model with layers inside layers."""
             model, x = Around(Around(inside)), torch.randn(4, 6)
             with limber.torch.inject(model, {"unit": OTHER, "layers": layers}), torch.no_grad():
                 got = model(x)
@@ -458,6 +496,7 @@ class Models(unittest.TestCase):
             return got, x, model
 
         def want(x, model):
+            """The result by Limber's product of each layer's unit."""
             for unit, module in (UNIT, model.inside), (OTHER, model):
                 x = limbers(limbers(x, module.more.weight.T, THIRD), w, unit)
             return x
@@ -465,6 +504,7 @@ class Models(unittest.TestCase):
         calls, plain = [], _inject.Mode.__torch_function__
 
         def count(mode, function, *rest):
+            """Calls the function, and notes that the mode was asked."""
             calls.append(function)
             return plain(mode, function, *rest)
 
@@ -486,6 +526,7 @@ class Models(unittest.TestCase):
         seen = []
 
         class Watch(TorchDispatchMode):
+            """Records the operators that are called."""
             def __torch_dispatch__(self, function, kinds, args=(), options=None):
                 seen.append(str(function))
                 return function(*args, **(options or {}))
@@ -506,6 +547,8 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_compiled_and_exported(self):
+        """torch.compile and torch.export give the bits of eager mode, gradients and statistics
+        too."""
         for config in ({"contract": "correct"}, {"unit": UNIT, "layers": {"out": None}},
                        {"unit": UNIT, "statistics": True}):
             with limber.torch.inject(self.net, config) as injected:
@@ -528,6 +571,7 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_operators_pass_pytorchs_checks(self):
+        """PyTorch's own checks of operators, and shapes on the device `meta`."""
         wishes = "\n".join(["correct"] * 3)
         a, b = randn(3, 4), randn(4, 5)
         torch.library.opcheck(torch.ops.limber.product.default, (a, b, wishes, 0, "", 0))
@@ -542,7 +586,9 @@ class Models(unittest.TestCase):
 
 
 class Statistics(unittest.TestCase):
+    """Statistics of rounding events by layer, and the profiler."""
     def test_tables_files_and_pictures(self):
+        """Statistics by step and layer, as dictionaries, text, JSON and pictures."""
         torch.manual_seed(6)
         net, x = Net(), torch.randn(6, 1, 8, 8)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -590,6 +636,7 @@ class Statistics(unittest.TestCase):
         injected.remove()
 
     def test_profiler_sees_products(self):
+        """The profiler shows Limber's products under their names."""
         net = Net()
         with limber.torch.inject(net, UNIT), torch.autograd.profiler.profile() as profile:
             net(torch.randn(3, 1, 8, 8)).sum().backward()
@@ -602,6 +649,7 @@ class Statistics(unittest.TestCase):
                             if event.name.startswith("limber::")))
 
     def test_observing_changes_nothing(self):
+        """Keeping statistics does not change results."""
         torch.manual_seed(7)
         net, x = Net(), torch.randn(3, 1, 8, 8)
         results = []

@@ -23,6 +23,7 @@ const char *const corpus_kinds[KIND_count] = { "stated", "told", "plan", "config
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
+/* A machine for which the corpus is recorded. */
 static const struct machine_text {
     /* target: text of the target; NULL for the interpreter's target and for a GPU */
     const char *name, *target;
@@ -78,6 +79,7 @@ static struct {
 /* CPU features that this computer is assumed to have. */
 static unsigned features = ~0u;
 
+/* Returns the CPU features that the machine's code needs. */
 static unsigned machine_features(const struct machine_text *m)
 {
 #ifdef LIMBER_HAVE_LLVM
@@ -125,6 +127,7 @@ struct kernel {
     struct kernel *inner;
 };
 
+/* Replaces a backend's probe: describes the machine that is played. */
 static bool probe(struct target *t, struct diag *d)
 {
     const struct machine_text *m = now.machine;
@@ -140,6 +143,7 @@ static void keep_code(void *user, const char *name, const char *data, size_t siz
         fwrite(data, size, 1, user);
 }
 
+/* Appends the plan after all passes to the texts of the current line. */
 static void keep_plan(const struct plan *p)
 {
     struct text t = { 0 };
@@ -163,6 +167,7 @@ static bool keep_config(const struct plan *p, const struct target *t, struct dia
     return true;
 }
 
+/* Collects the generated CUDA source of a plan. */
 static bool keep_source(const struct plan *p, const struct target *t, struct diag *d)
 {
     struct cuda_config config;
@@ -224,6 +229,7 @@ void corpus_end(void)
     known = NULL;
 }
 
+/* Writes the machine's code for a plan to the recorded code; *blob is what can be launched. */
 static bool keep_compiled(const char *plan, const struct plan *p, const struct target *t,
                           struct blob *blob, struct diag *d)
 {
@@ -305,6 +311,7 @@ static void unload(struct kernel *k)
 static struct functions functions;
 
 #ifdef LIMBER_HAVE_LLVM
+/* As keep_compiled, for kernels of a fixed shape. */
 static bool compile_fixed(const struct plan *p, const struct target *t, const struct fixed *f,
                           const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -315,6 +322,7 @@ static bool compile_fixed(const struct plan *p, const struct target *t, const st
     return now.real->cpu->fixed->compile(p, t, f, &mine, out, d);
 }
 
+/* A function in place of code that this computer cannot execute; it leaves C unchanged. */
 static void multiply_nothing(const void *a, const void *b, void *c)
 {
     (void)a, (void)b, (void)c;
@@ -493,6 +501,7 @@ struct operand {
     char *memory;
 };
 
+/* Number of elements from the first to the last of one matrix. */
 static int64_t extent(const struct operand *x)
 {
     return x->rows && x->cols ?
@@ -575,6 +584,7 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 
 /* ---- parsing a problem ----------------------------------------------------------------------- */
 
+/* A problem of the corpus: the line's request, its operands, and what is recorded. */
 struct work {
     struct words *w;
     /* planner: a context with one thread, which makes the plans, since predicted times depend on
@@ -602,6 +612,7 @@ static bool refuse_value(struct work *x, const char *what, const char *value)
     return false;
 }
 
+/* Reads a format from the line's word `key`. */
 static bool format_of(struct work *x, const char *key, const char *otherwise, limber_format *f)
 {
     const char *name = word(x->w, key, otherwise);
@@ -654,6 +665,7 @@ static void read_scalar(struct work *x, const char *key, char *to, bool *has)
     limber_convert(to, f, v, named("f64"), 2, LIMBER_ROUND_NEAREST);
 }
 
+/* Reads the formats of the matrices, alpha and beta. */
 static bool read_formats(struct work *x)
 {
     if (!format_of(x, "a", "f64", &x->fa) || !format_of(x, "b", word(x->w, "a", "f64"), &x->fb) ||
@@ -674,6 +686,7 @@ static const void *beta(const struct work *x)
     return x->has_beta ? x->beta : NULL;
 }
 
+/* Fills both operands with the data that the line names. */
 static bool fill_all(struct work *x, bool left_is_lines)
 {
     const char *data = word(x->w, "data", "unit"), *data_b = word(x->w, "data_b", data);
@@ -706,14 +719,15 @@ static bool read_matrices(struct work *x)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+/* Writes the plan's text, or the error if there is none, and frees it. */
 static void tell_plan(struct work *x, limber_status s, char **text)
 {
     fprintf(x->told, "%s\n", s == LIMBER_STATUS_OK ? *text : limber_error_text());
     limber_free(*text);
 }
 
-/* Computes a product, with prepared operands if the line asks for them: twice, and writes the bits
- * of both results. */
+/* Computes a product.  If the line asks for prepared operands, computes it twice with them, and
+ * writes the bits of both results. */
 static limber_status run_gemm(struct work *x)
 {
     const char *prepared = word(x->w, "prepared", NULL);
@@ -841,6 +855,7 @@ static limber_status run_conv(struct work *x, const limber_conv *v)
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
+/* Writes the plans before all passes, one for each part of the product. */
 static void write_stated(struct work *x, FILE *out)
 {
     for (int i = 0; i < (x->report.parts ? x->report.parts : 1); i++) {
@@ -853,6 +868,7 @@ static void write_stated(struct work *x, FILE *out)
     }
 }
 
+/* Writes the report's fields that do not depend on the machine's speed. */
 static void write_report(struct work *x)
 {
     const limber_report *r = &x->report;
@@ -865,6 +881,7 @@ static void write_report(struct work *x)
                 r->part[i].share);
 }
 
+/* Writes the counts of rounding events, if the contract counts them. */
 static void write_statistics(struct work *x)
 {
     const limber_statistics *s = &x->statistics;

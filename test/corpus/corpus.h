@@ -10,6 +10,7 @@
 /* ---- words.c: a line of problems.txt, "verb key=value ..." ----------------------------------- */
 
 enum { WORDS = 32 };
+/* A line, split into its verb, keys and values. */
 struct words {
     char text[512]; /* verb, key and value point into this text */
     const char *verb, *key[WORDS], *value[WORDS];
@@ -48,6 +49,7 @@ enum kind {
 };
 extern const char *const corpus_kinds[KIND_count];
 
+/* What is recorded of a problem on one machine. */
 struct outcome {
     char *text[KIND_count]; /* NULL or empty if the machine has no text of this kind */
     size_t size[KIND_count];

@@ -36,12 +36,14 @@ static size_t number_of_name(struct names *n, const char *s, size_t length)
     return n->count++;
 }
 
+/* Empties a table of names. */
 static void forget_names(struct names *n)
 {
     if (n->count)
         memset(n, 0, sizeof *n);
 }
 
+/* Length of the LLVM identifier at s. */
 static size_t name_length(const char *s)
 {
     size_t n = 0;

@@ -23,10 +23,12 @@ fail() {
 } > "$work/problems.txt"
 [ "$(wc -l < "$work/problems.txt")" -ge 10 ] || fail 'too few problems are of the expected kinds'
 
+# Writes the records as a machine with fewer features makes them.
 write_as() {    # argument: the machine whose features are assumed
     "$replay" --write --cpu "$1" "$work" > "$work/said" ||
         { cat "$work/said"; fail "--write --cpu $1"; }
 }
+# Replays the corpus, which must succeed.
 replays() {     # arguments: what is replayed, further options of replay
     said=$1
     shift

@@ -17,6 +17,7 @@
 
 enum { HASH = 9, LINES = 1000, WIDE = 2000 };
 
+/* The options of the command line. */
 struct options {
     const char *folder, *show, *machine;
     bool write;
@@ -25,6 +26,7 @@ struct options {
     int part, parts;
 };
 
+/* Counts over all lines. */
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
     /* numbers of marks (digests of outcomes) that this computer cannot make: those copied from the
@@ -36,6 +38,7 @@ struct tally {
 
 /* ---- hashes ---------------------------------------------------------------------------------- */
 
+/* Writes a hash of a text (FNV-1a, folded to 32 bits) in hexadecimal. */
 static void hash_text(const char *text, size_t size, char out[HASH])
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -45,6 +48,7 @@ static void hash_text(const char *text, size_t size, char out[HASH])
     snprintf(out, HASH, "%08x", (unsigned)(h ^ h >> 32));
 }
 
+/* True if the text is an upper-case word, such as a status. */
 static bool is_word(const char *s, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -183,6 +187,7 @@ static bool find_expected(const char *file, const char *line, struct marks *m)
     return false;
 }
 
+/* False for "?", which stands for a mark that is unknown. */
 static bool is_known(const char *mark)
 {
     return strcmp(mark, "?") != 0;
@@ -289,6 +294,7 @@ static int show_problem(const char *line, const struct options *o)
     return 0;
 }
 
+/* Hashes the headers of all CUDA sources. */
 static void hash_headers(char out[HASH])
 {
     char *text;

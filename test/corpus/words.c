@@ -48,6 +48,7 @@ bool words_read(struct words *w, const char *line)
     return w->verb && !*at;
 }
 
+/* Returns the value of a key, which then counts as used, or `otherwise`. */
 const char *word(struct words *w, const char *key, const char *otherwise)
 {
     for (int i = 0; i < w->count; i++)
@@ -65,6 +66,7 @@ long number(struct words *w, const char *key, long otherwise)
     return s ? strtol(s, NULL, 10) : otherwise;
 }
 
+/* Reads the comma-separated numbers of a key; the last one is repeated if there are too few. */
 void numbers(struct words *w, const char *key, double otherwise, double *v, int count)
 {
     const char *s = word(w, key, NULL);
@@ -75,6 +77,7 @@ void numbers(struct words *w, const char *key, double otherwise, double *v, int 
     }
 }
 
+/* Returns a key that nobody asked for, or NULL. */
 const char *words_unused(const struct words *w)
 {
     for (int i = 0; i < w->count; i++)

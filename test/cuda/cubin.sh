@@ -11,6 +11,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/cubins"
 . "$here/fetch.sh"
 
+# Compiles all kernels.
 compile() {     # in two processes
     for part in 0 1; do
         LIMBER_CUBIN_DIR="$work/cubins" "$program" $part 2 > "$work/part$part" 2>&1 &

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimates of whole products on an H200 and on a B200: estimate.py [PAGE] prints rows of Markdown
-tables, or fails where the page does not have them.
+"""Estimates the times of whole products on an H200 and on a B200: estimate.py [PAGE] prints rows
+of a Markdown table or, if there is a page, fails if one of them is not in it.
 
-On the B200 the products' rates are what L2 leaves of the peaks (docs/measured/gpu-estimates.md): 24
-to 32 bytes a clock, of 64 that the tiles of INT8 and of FP32-F ask for.
+A time is the sum of the times of the products, of the scan, of the limbs and of C's reconstruction.
+On the B200, L2 limits the rates of products (docs/measured/gpu-estimates.md): it gives 24 to 32
+bytes a clock of the 64 that tiles of INT8 and of FP32-F need.
 
-Counts are of machine code for sm_90a (sass.py): what stands once, and loops by their turns.  Dense
-operands come 16 bytes at once: 86 instructions for eight elements of binary32, 103 of binary64.
-(An element that comes alone takes about 60, of the 1,006 that any view might.)"""
+Instructions are counted in machine code for sm_90a (sass.py); those of loops count once for each
+turn.  Dense operands are loaded 16 bytes at once: 86 instructions for eight elements of binary32,
+103 for those of binary64.  (An element that is loaded alone takes about 60 of the 1,006
+instructions that serve any layout.)"""
 import sys
 
 class H200:
+    """Rates of an H200.  Pairs of rates are a low and a high estimate."""
     LANES = 132 * 128 * 1.75e9  # instructions of lanes a second, at four warps a clock
     BYTES = 4.3e12              # of memory a second
     INT8 = 1.2e15, 1.4e15       # operations a second at the power limit, least and most
@@ -19,6 +22,7 @@ class H200:
 
 
 class B200:
+    """Rates of a B200."""
     LANES = 148 * 128 * 1.85e9
     BYTES = 7e12
     INT8 = tuple(148 * 1.85e9 * 2 * 8192 * x / 64 for x in (24, 32))

@@ -20,8 +20,10 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { OK, NO_MEMORY = 1, BAD_INPUT = 3, ABSENT = 100 };
+/* The first four bytes of an entry's file. */
 enum { HEAD = 0x6e727463 };
 
+/* A program, with its log and cubin, which NVRTC made or an entry held. */
 struct program {
     void *real;
     XXH3_state_t *key; /* state of the hash of source and headers */
@@ -35,6 +37,7 @@ struct entry {
     XXH128_hash_t hash; /* hash of log and cubin */
 };
 
+/* The functions of the real NVRTC. */
 static struct {
     int (*version)(int *, int *);
     int (*create)(void **, const char *, const char *, int, const char *const *,

@@ -26,6 +26,7 @@ struct table {
         return numbers.at((size_t)row * columns + column);
     }
 };
+/* The tables of the file, by name. */
 static std::map<std::string, table> tables;
 
 /* Reads the file of tables that layouts_cute.cc wrote. */
@@ -56,6 +57,7 @@ static const table &cute(const std::string &name)
     return found->second;
 }
 
+/* Counts of numbers: those compared, and those that differ. */
 static long compared, wrong;
 
 /* Compares a number with CuTe's; prints the first 20 differences. */

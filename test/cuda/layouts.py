@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares the kernels' address functions with CuTe's layouts: layouts.py KERNELS INCLUDES FOLDER
 
-Writes FOLDER/kernels.h and FOLDER/scaled.h, the functions of the headers in KERNELS that layouts.cc
-and layouts_scaled.cc test, as they stand.  Says which instructions of device.h neither CUTLASS nor
-CUDA's headers have."""
+Writes FOLDER/kernels.h and FOLDER/scaled.h: the functions that layouts.cc and layouts_scaled.cc
+test, copied unchanged from the headers in KERNELS.  Lists the instructions of device.h that occur
+neither in CUTLASS nor in CUDA's headers (the files INCLUDES)."""
 import re
 import subprocess
 import sys

@@ -33,6 +33,7 @@ cp "$kept" "$work/tables"
 headers=$(find "$cutlass/cute/arch" "$cutlass/cutlass/arch" "$runtime/cccl/cuda/__ptx" \
     -name '*.h*' | tr '\n' ' ')
 
+# Compares the kernels' layouts with CUTLASS's; fails if they differ.
 compare() {  # kernels, program
     rm -rf "$work/out"
     mkdir "$work/out"
@@ -41,6 +42,7 @@ compare() {  # kernels, program
         "$work/out/$2" "$work/tables" >> "$work/said"
 }
 
+# Checks that a fault in the kernels' source is found.
 find_fault() {  # program, file, what sed does there
     rm -rf "$work/faulty"
     cp -r "$kernels" "$work/faulty"

@@ -43,6 +43,7 @@ mkdir "$folder/view/upper" "$folder/view/work"
 mount -t overlay -o "lowerdir=/usr,upperdir=$folder/view/upper,workdir=$folder/view/work" \
     overlay /usr 2> /dev/null || { echo "skipped: no overlay can be mounted here"; exit 77; }
 mkdir "$folder/view/empty"
+# Hides paths from the build.
 hide() {    # a file is removed from the view, a folder covered
     for path in "$@"; do
         if [ -d "$path" ] && [ ! -L "$path" ]; then
@@ -76,6 +77,7 @@ done
 ! echo '#include <xxhash.h>' | cc -E - > /dev/null 2>&1 || { echo "a header is left"; exit 1; }
 unset PKG_CONFIG PKG_CONFIG_PATH PKG_CONFIG_LIBDIR
 
+# Runs gpu.sh, which must end with this status.
 run() { # wanted status, and what it is run for
     status=0
     GPU_BUILD=$folder/build LIMBER_CUDA=/nonexistent/libcuda.so \

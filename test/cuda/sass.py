@@ -1,38 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules for the machine code of products: sass.py [--table] NVDISASM CUBIN...
+"""Checks the machine code of the kernels of products: sass.py [--table] NVDISASM CUBIN...
 
-Instructions that only let time pass (NOP) are not counted: 12.0 has many behind those of FP64.
+Disassembles each cubin, and fails if a kernel breaks a rule:
 
-Memory: stores and atomic operations know that theirs is the device's; else they ask, and there is
-code for shared memory, too.
+    memory          Stores and atomic operations are those of global memory.  Where the compiler
+                    does not know the address space, it also makes code for shared memory.
+    fences          The main loop of products of warpgroups or into tensor memory, from the first
+                    product to the last arrival at a barrier, has no fence for the whole GPU: the
+                    barriers of its stages suffice.
+    tensor memory   There is no loop over threads between products.  The compiler makes one around
+                    each product unless it knows that a single thread issues them.
+    registers       After a warp has set its number of registers, its code uses no more.
+    early launches  From 9.0 on, kernels that multiply or reconstruct C may begin before the
+                    previous launch has ended.  They wait for it before they access global memory.
+    loads           The loop that loads operands and waits for stages, or commits them, has no
+                    division, unless it also cuts elements into limbs: then it may divide to find
+                    the operand of a batch.
+    main loop       There are few instructions for each product of warpgroups or into tensor memory,
+                    and few moves between registers for each product of a warp.
+    results         There are few instructions for each element of C from the first to the last
+                    store of several elements; for residues, from the last product to the last
+                    store.  C that is stored element by element is not counted.
+    size            The kernel has few instructions in all.
 
-Fences: between a kernel's first product of warpgroups, or into tensor memory, and the last barrier
-that it arrives at, which is its main loop, none waits for the GPU's memory: stages pass between
-copies and products of the asynchronous unit.  (Fences of a block's own memory are there where
-threads write a stage.)
-
-Tensor memory: no loop over threads lies between products, as there is one around each where the
-compiler does not know that one thread issues them.
-
-Registers: code that can be reached from where warps ask for a number of registers, or give some up,
-uses no more than that.
-
-Launches that begin early, of products and of C from 9.0 on: the one in front is awaited before
-anything is read from the device's memory, or written there.
-
-Loops over steps: those who fetch, and wait for a stage or commit one, do not divide, but where they
-cut elements, too (the operand of a batch that they read is found by a division).
-
-Main loop: instructions for each product of warpgroups or into tensor memory; moves between
-registers for each of warps.
-
-Results: instructions for each element, from the first to the last store of several elements, or of
-residues, which are all there before the first store, from the last product on.  Those of any other
-C, element by element, are left out: their stores have one element.
-
-Prints a line a kernel, or rows of a Markdown table.  LIMBER_TEST_CUBINS: the folder that keeps
-what nvdisasm wrote, each file by a hash of the cubin and of nvdisasm; one that is damaged is made
-anew."""
+NOPs are not counted: on 12.0, many follow FP64 instructions.  Prints a line for each kernel, or
+rows of a Markdown table.  The folder LIMBER_TEST_CUBINS caches nvdisasm's output, by a hash of the
+cubin and of nvdisasm; damaged files are made again."""
 import gzip
 import hashlib
 import os
@@ -56,6 +49,7 @@ MOST_INSIDE = 10000         # for kernels that cut elements into limbs in their 
 
 
 class Instruction:
+    """An instruction of a disassembled kernel."""
     def __init__(self, always, op, rest):
         self.always, self.op, self.rest = always, op, rest
 
@@ -66,6 +60,7 @@ class Instruction:
 
 
 def digest(path):
+    """Returns the SHA-256 hash of a file."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 

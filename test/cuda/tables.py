@@ -43,6 +43,7 @@ def registers(figures):
 
 
 def register_rows(machines, rows, figures):
+    """The rows of the table of registers, with new numbers."""
     found = registers(figures)
     out = []
     for row in rows:
@@ -57,6 +58,7 @@ def register_rows(machines, rows, figures):
 
 
 def instruction_row(row, nvdisasm, cubins):
+    """A row of the table of instructions, with new numbers."""
     label, machine = [x.strip() for x in row.strip("|").split("|")][:2]
     name = f"{KERNELS[label]}-{machine}"
     text = sass.disassemble(nvdisasm, sass.digest(nvdisasm), f"{cubins}/{name}.cubin")

@@ -26,6 +26,7 @@
 
 extern const struct backend limber_backend_cuda;
 
+/* A GPU architecture for which kernels are compiled. */
 static const struct machine {
     const char *name;
     int major, minor;
@@ -127,6 +128,7 @@ static const char *line_start(const char *at, const char *from)
     return at;
 }
 
+/* What ptxas tells of a kernel's resources; stores, loads: bytes of spilled registers. */
 struct usage {
     char name[64];
     int registers, stack, stores, loads;
@@ -205,6 +207,7 @@ static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask
     p->roundings = w->roundings;
 }
 
+/* Returns the direction of a convolution as text, "" for a product. */
 static const char *direction_name(int direction)
 {
     static const char *const names[] = { "", ", convolution", ", gradient of images",
@@ -213,6 +216,7 @@ static const char *direction_name(int direction)
     return names[direction + 1];
 }
 
+/* Fills and scans an operand. */
 static void scan_data(void *bytes, const struct work *w, limber_format f, struct mask *m)
 {
     struct rng r = { 5 };

@@ -31,6 +31,7 @@ static int open_contexts(void **state)
 
 /* ---- one product on both backends ------------------------------------------------------------ */
 
+/* A product to compute on the device and by the interpreter. */
 struct trial {
     const char *scheme; /* NULL: the library chooses */
     limber_contract contract;
@@ -610,9 +611,9 @@ static void cublas_multiplies_where_it_may(void **state)
                         (uint64_t)(80 + i));
 }
 
-/* ---- threads, devices
- * ---------------------------------------------------------------------------- */
+/* ---- threads, devices ------------------------------------------------------------------------ */
 
+/* A thread that computes products; same: all had the expected bits. */
 struct worker {
     limber_context *ctx;
     uint64_t seed;

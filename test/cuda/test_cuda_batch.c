@@ -26,6 +26,7 @@ static int64_t M = ROWS;
 /* Bits of compute capabilities.  A scheme is tested on one or two devices that have it. */
 enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7, ON_100 = 8, ON_120 = 16 };
 
+/* The schemes with which batches are computed. */
 static const struct scheme {
     limber_promise promise;
     const char *scheme, *format, *result;
@@ -78,6 +79,7 @@ static bool is_on_device(int on)
  * addresses. */
 enum lie { LIE_steps, LIE_shared, LIE_addresses };
 
+/* An operand of all products of a batch, on the host and on the device. */
 struct operand {
     limber_format f;
     int64_t rows, cols, step;
@@ -160,6 +162,7 @@ static limber_contract contract_of(const struct scheme *s)
     return c;
 }
 
+/* Multiplies the matrices of a batch by one call. */
 static limber_status run_batch(limber_context *ctx, const struct scheme *s,
                                const struct operand x[3], int64_t count, const limber_queue *queue)
 {
@@ -212,6 +215,7 @@ static void compare_c(const struct scheme *s, const struct operand *c, const cha
                      s->format, i, bytes / c->f.size);
 }
 
+/* Compares C on the device with the expected numbers. */
 static void same_numbers(const struct scheme *s, const struct operand *c)
 {
     char *got = malloc(c->there.bytes);
@@ -221,6 +225,7 @@ static void same_numbers(const struct scheme *s, const struct operand *c)
     free(got);
 }
 
+/* Computes the expected C, and compares C on the device with it. */
 static void same_c(const struct scheme *s, const struct operand x[3])
 {
     const struct operand *c = &x[2];

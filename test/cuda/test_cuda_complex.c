@@ -20,6 +20,7 @@ enum { ROWS_together, COLUMNS_together, BOTH_STRIDED, LAYOUTS };
 enum { ON_a = 1, ON_b = 2, ON_c = 4, ON_all = 7 };
 enum { SCALARS_none, SCALARS_real, SCALARS_alpha, SCALARS_complex, SCALARS_count };
 
+/* A complex matrix. */
 struct matrix {
     /* here: matrix in host memory; there: its copy on the device, or in host memory unless
      * on_device */
@@ -85,6 +86,7 @@ static void free_matrix(struct matrix *x)
 
 /* ---- a product on both ----------------------------------------------------------------------- */
 
+/* A complex product.  la, lb, lc: layouts of the matrices. */
 struct trial {
     limber_contract contract;
     const char *fa, *fb, *fc;

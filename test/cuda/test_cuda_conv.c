@@ -21,6 +21,7 @@
 
 extern const struct backend limber_backend_cuda;
 
+/* The shape of a convolution. */
 struct layer {
     int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
     limber_layout layout;
@@ -52,6 +53,7 @@ static limber_conv shape_of(const struct layer *l)
     };
 }
 
+/* The library writes a missing depth as 0 or 1. */
 static int64_t make_3d(int64_t depth)
 {
     return depth ? depth : 1;
@@ -70,6 +72,7 @@ static const struct layer layers[] = {
     { 2, 12, 7, 5, 10, 3, 2, 2, 1, 2, 2, LIMBER_LAYOUT_NHWC, 6, 2 },
 };
 
+/* Image x, filters w and result y of a convolution. */
 struct tensors {
     limber_format f, fy;
     char *x, *w, *y;
@@ -472,6 +475,7 @@ static struct placed place_layer(const struct layer *l, int direction)
 
 enum { ROOM = 1 << 24 }; /* bytes of a workspace that holds all limbs of any layer in this file */
 
+/* How a convolution is computed.  limit: bytes of the workspace. */
 struct conv_run {
     const char *scheme, *format;
     enum data data;
@@ -750,6 +754,7 @@ static void an_image_is_cut_once(void **state)
                 same_conv("native", "f32", DATA_unit, &layers[i], limit);
 }
 
+/* A convolution to compute by faulty kernels. */
 struct faulty {
     struct conv_run how;
     const struct layer *layer;
@@ -887,13 +892,12 @@ static void reverse_elements(char *p, size_t count, size_t size)
     }
 }
 
+/* A convolution that is recorded once and then run on other data. */
 struct recorded {
     limber_contract contract;
     const char *format;
-    const char
-        /* any: the scheme for data beyond the recorded class; NULL: the interpreter's bits are
-         * expected */
-        *any;
+    /* the scheme for data beyond the recorded class; NULL: the interpreter's bits are expected */
+    const char *any;
     const struct layer *layer;
     bool whole; /* records with the largest workspace, else with the smallest */
     limber_operation operation;

@@ -31,6 +31,7 @@ static const struct shape {
     { 1, 16, 8, 5, 4, 3, 1, 1, 3, LIMBER_LAYOUT_NCHW },
 };
 
+/* The schemes with which convolutions of groups are computed. */
 static const struct scheme {
     limber_promise promise;
     const char *scheme, *format, *result;

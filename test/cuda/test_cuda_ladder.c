@@ -41,6 +41,7 @@ static int open_all(void **state)
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
+/* The sizes of a product. */
 struct sizes {
     int m, n, k;
 };
@@ -112,6 +113,7 @@ static void free_product(struct product *p)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+/* Returns the text of a source file. */
 static char *read_source(const char *name)
 {
     char path[1024], *text = calloc(1, 1 << 18);
@@ -159,6 +161,7 @@ static char *compile_step(int step, const char *between)
     return cubin;
 }
 
+/* Describes an operand in global memory for the tensor memory accelerator. */
 static void map_operand(tensor_map *map, uint64_t data, int lines, int k)
 {
     uint64_t size[] = { (uint64_t)k, (uint64_t)lines, 1 };

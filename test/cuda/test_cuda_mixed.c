@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+/* A context that never divides a product into parts. */
 static limber_context *whole;
 
 static int open_contexts(void **state)
@@ -253,6 +254,7 @@ static const struct gpu_fault faults[] = {
       "            UNROLL\n        announce_taken(OTHERS);\\n    }=>    }" },
 };
 
+/* A product to compute by faulty kernels, and its expected result. */
 struct wanted {
     struct operand a, b;
     float *c;

@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+/* A product of a simulated unit with block scales. */
 struct scaled {
     const char *unit;
     int64_t m, n, k;

@@ -242,6 +242,7 @@ static void tails_decide_what_lies_halfway(void **state)
 
 enum { PRIME = 2147483647 };
 
+/* Returns 2^e modulo PRIME. */
 static uint64_t power_of_two(int e)
 {
     uint64_t v = 1;

@@ -40,6 +40,7 @@ static int open_device(void **state)
  * dimension is no multiple of 16 bytes; moved: the operand's address is no multiple of 16 bytes. */
 enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, BOTH_STRIDED };
 
+/* An operand, with what a scan finds of it. */
 struct operand {
     float *data;
     struct view view;
@@ -72,6 +73,7 @@ static void make_operand(struct operand *o, enum lies lies, enum data data, int6
     assert_true(limber_scan(&o->mask, &o->view, named("f32"), lines, k, SCAN_full, NULL, &d));
 }
 
+/* A product to compute on the GPU and by the interpreter. */
 struct trial {
     const char *scheme;
     enum data data;

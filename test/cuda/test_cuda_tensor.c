@@ -50,6 +50,7 @@ static void tensor_cores_have_the_interpreters_bits(void **state)
 
 static const struct mask unknown = { .scanned = false };
 
+/* Makes the plan of a product for a GPU of some compute capability. */
 static void make_plan(struct plan *p, struct target *t, int capability, const struct planned *x)
 {
     struct diag d = { 0 };

@@ -12,6 +12,7 @@
 
 /* ---- one product on both backends ------------------------------------------------------------ */
 
+/* A product of a simulated unit. */
 struct simulated {
     const char *text;
     limber_unit u;

@@ -37,6 +37,7 @@ static int run_gpu_smoke(const char *arguments, char text[TEXT])
     return WEXITSTATUS(status);
 }
 
+/* The simulated device's compute capability as text. */
 static const char *capability_text(void)
 {
     static char played[8];

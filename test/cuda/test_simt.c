@@ -58,6 +58,7 @@ static void set_variable(const char *name, long long v)
     setenv(name, text, 1);
 }
 
+/* Restarts the simulated driver with another device and another order of threads. */
 static void start_driver(int capability, int seed)
 {
     void *context;
@@ -88,6 +89,7 @@ struct args {
  * is not ordered before it. */
 #define UNORDERED "shared memory"
 
+/* A kernel to run, and the launch. */
 struct kernel {
     const char *source;
     int capability, threads, blocks;
@@ -119,6 +121,7 @@ static bool is_last(const struct kernel *k, const char *fault)
            strcmp(last.fault, fault) == 0;
 }
 
+/* Keeps the compiled kernel, since the next test may use the same one. */
 static void keep_image(const struct kernel *k, const char *fault, char *image)
 {
     free(last.source);
@@ -206,7 +209,8 @@ static int launch_kernel(const struct kernel *k, void *function, struct args *ar
                           k->shared, NULL, list, NULL);
 }
 
-/* A kernel's inputs a and b, and its expected output. */
+/* A kernel's inputs a and b, and its expected output.  sizes: in bytes; n, m: arguments; maps:
+ * makes the tensor maps among the arguments, or NULL. */
 struct kernel_test {
     const void *a, *b, *want;
     size_t a_size, b_size, c_size;
@@ -674,6 +678,7 @@ static void warps_multiply(void **state)
 
 /* ---- blocks with scales ---------------------------------------------------------------------- */
 
+/* A kind of block-scaled products, and the formats of A and B. */
 struct scaled_case {
     enum simt_scaled kind;
     int format[2];
@@ -682,6 +687,7 @@ static const char *const element_names[SIMT_FORMATS] = {
     "e4m3", "e5m2", "", "e2m3", "e3m2", "e2m1"
 };
 
+/* Returns the unit that models a block-scaled product of these formats. */
 static limber_unit unit_of_scaled(const struct scaled_case *x)
 {
     static const char *const names[] = { "", "b200-mxe4m3", "b200-mxfp4", "b200-nvfp4" };
@@ -1716,6 +1722,7 @@ static void products_with_scales_go_to_tensor_memory(void **state)
 
 /* ---- clusters -------------------------------------------------------------------------------- */
 
+/* Encodes the tensor map of half a tile: 8 rows of 128 bytes. */
 static void encode_halves(struct args *args)
 {
     static const uint32_t step[3] = { 1, 1, 1 }, box[3] = { 32, 8, 1 };

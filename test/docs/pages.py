@@ -58,10 +58,13 @@ SECONDS = 300       # limit for a block, on a busy machine
 
 
 class Wrong(Exception):
+    """A page breaks a rule."""
     pass
 
 
 class Block:
+    """A fenced code block of a page, with the mark (an HTML comment before it) that says how to
+    test it."""
     def __init__(self, page, line, comment, language, text):
         self.where = f"{page}:{line}"
         self.language, self.text = language, text
@@ -81,10 +84,12 @@ class Block:
             raise Wrong(f"{self.where}: a block of '{language}' cannot run")
 
     def whole(self):
+        """Returns the block with the hidden text of its comment."""
         return self.before + self.text + self.after
 
 
 def blocks(source, page):
+    """Returns a page's blocks.  Raises Wrong if one has no valid mark."""
     with open(os.path.join(source, page)) as f:
         text = f.read()
     found, end = [], 0
@@ -137,6 +142,7 @@ def links(source, page):
 
 
 def check_links(source, pages):
+    """Lists the links to files or headings that do not exist."""
     wrong, texts = [], {}
     for page in pages:
         for target, path, anchor in links(source, page):
@@ -181,6 +187,7 @@ def check_examples(source, pages):
 
 
 def word_count(source, pages):
+    """The number of words on some pages."""
     count = 0
     for page in pages:
         with open(os.path.join(source, page)) as f:
@@ -209,6 +216,7 @@ def check_lengths(source):
 # ---- running --------------------------------------------------------------------------------
 
 def have(name, env):
+    """Whether a program or Python module is available."""
     return shutil.which(name, path=env["PATH"]) is not None or subprocess.run(
         ["python3", "-c", f"import {name}"], env=env, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL).returncode == 0
@@ -243,6 +251,7 @@ def statements(block, earlier, mark):
 
 
 def run_block(block, earlier, folder, env):
+    """Runs a block after the earlier blocks on which it builds, and returns its own output."""
     name = os.path.join(folder, "block")
     if block.language == "sh":
         with open(name + ".sh", "w") as f:
@@ -270,6 +279,7 @@ def run_block(block, earlier, folder, env):
 
 
 def as_pattern(text, numbers_vary, schemes_vary):
+    """Returns a regular expression for the output that a block shows; "..." stands for any text."""
     lines = []
     for line in text.splitlines():
         if line.strip() == "...":
@@ -301,6 +311,7 @@ def is_printed(block, text):
 
 
 def run_page(source, page, prefix, env):
+    """Runs the page's blocks, compares outputs, and returns the list of errors."""
     env, wrong, skipped, ran, earlier = dict(env), [], [], 0, {}
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pages-") as folder:
@@ -337,6 +348,7 @@ def run_page(source, page, prefix, env):
 
 
 def python_with_numpy():
+    """Returns a Python that has NumPy, if there is one."""
     for python in (os.environ.get("PYTHON", "python3"), "python3", "/usr/bin/python3"):
         if shutil.which(python) and subprocess.run([python, "-c", "import numpy"],
                                                    stderr=subprocess.DEVNULL).returncode == 0:
@@ -366,6 +378,7 @@ def environment(prefix, folder):
 
 
 def all_pages(source):
+    """README.md, CONTRIBUTING.md and all of docs/."""
     return ["README.md", "CONTRIBUTING.md"] + sorted(
         os.path.join("docs", name) for name in os.listdir(os.path.join(source, "docs"))
         if name.endswith(".md"))

@@ -18,6 +18,7 @@ enum { ENTRIES = 4 };
 static char dir[] = "/tmp/limber-fuzz-XXXXXX", entry[ENTRIES][4096];
 static int entries;
 
+/* Called for each file below the cache's folder: collects those that hold kernels. */
 static int find_entries(const char *path, const struct stat *s, int type, struct FTW *f)
 {
     (void)f;
@@ -63,6 +64,7 @@ static void multiply(void)
     limber_destroy(ctx);
 }
 
+/* Fills a cache with kernels, once. */
 static void set_up(void)
 {
     if (entries)
@@ -102,6 +104,7 @@ size_t fuzz_seed(int i, uint8_t *to)
     return size[i];
 }
 
+/* Has each backend load arbitrary bytes as a kernel. */
 static void load_on_all_backends(const uint8_t *data, size_t size)
 {
     for (int i = 0; limber_backends[i]; i++) {
@@ -113,6 +116,7 @@ static void load_on_all_backends(const uint8_t *data, size_t size)
     }
 }
 
+/* 'E' and bytes: replaces an entry of the cache, and computes.  Others: loads them as a kernel. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     FILE *f;

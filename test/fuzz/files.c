@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Inputs with which fuzzing begins. */
 static const struct {
     const char *s;
     size_t n;
@@ -67,6 +68,7 @@ limber_format format_of(const char *name)
     return f;
 }
 
+/* Reads the input as an array file, with and without conversion to doubles. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int fd = memfd_create("array", MFD_CLOEXEC);

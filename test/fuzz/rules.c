@@ -61,6 +61,7 @@ static void make_kernels_of_report(const char *s)
     cJSON_Delete(all);
 }
 
+/* Reads the input as rules for intercepted calls, or as a report if it starts with '{'. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct interpose_call call = { "cblas_dgemm", 131, 140, 150, NULL };

@@ -70,6 +70,7 @@ static char *make_plan_text(int i)
     return text;
 }
 
+/* The first byte of a seed names its parser. */
 size_t fuzz_seed(int i, uint8_t *to)
 {
     if (i >= SEEDS)
@@ -106,6 +107,7 @@ static void run_plan(const char *s)
     limber_run_plan(shared_context(), s, &p, NULL);
 }
 
+/* Parses a plan; if it is valid, prints and runs it. */
 static void parse_plan(const char *s)
 {
     struct plan p = { 0 };
@@ -125,6 +127,7 @@ static void parse_plan(const char *s)
     limber_plan_clear(&p);
 }
 
+/* A unit's description that parses must print so that it parses again. */
 static void parse_unit(const char *s)
 {
     limber_unit u = LIMBER_UNIT_INIT, back = LIMBER_UNIT_INIT;
@@ -157,6 +160,7 @@ static void parse_steps(const char *s)
     limber_text_clear(&again);
 }
 
+/* The first byte names the parser of the rest. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     limber_format f64;

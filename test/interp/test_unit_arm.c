@@ -21,6 +21,7 @@ static const struct {
     { "BFMOPA", "arm-sme-bf16", "bf16" }, { "FMOPA", "arm-sme-fp16", "f16" },
 };
 
+/* The operands A, B and C, and in `want` the instruction's results. */
 struct arm_products {
     int32_t head[3]; /* instruction, k, number of elements */
     uint16_t a[M][MOST_K], b[N][MOST_K];

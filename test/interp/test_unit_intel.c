@@ -20,6 +20,7 @@
 
 enum { M = 16, N = 16, K = 32 };
 
+/* The operands A, B and C, and the results in `want`. */
 struct unit_products {
     /* pairs: b in the layout that the instructions read */
     uint16_t a[M][K], b[K][N], pairs[K / 2][N][2];
@@ -27,6 +28,7 @@ struct unit_products {
 };
 
 #if defined(__x86_64__)
+/* Draws operands, also in the layout of pairs that the instructions read. */
 static void draw_operands(struct rng *r, int kind, bool half, struct unit_products *x)
 {
     for (int p = 0; p < K; p++) {
@@ -107,12 +109,14 @@ static void avx512_bf16(void **state)
 }
 
 #if defined(__x86_64__)
+/* The arguments of arch_prctl that ask Linux for the use of AMX's tiles. */
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
 
 /* Three AMX tiles of 16 rows of 64 bytes: c, a, pairs.  The products are tmm0 += tmm1 tmm2, written
  * as bytes, because older assemblers do not know all of them. */
 #define TDPBF16PS ".byte 0xc4, 0xe2, 0x6a, 0x5c, 0xc1\n"
 #define TDPFP16PS ".byte 0xc4, 0xe2, 0x6b, 0x5c, 0xc1\n"
+/* Loads the tiles of x, executes one product of tiles, and stores the sums in x->want. */
 #define EXECUTE(x, product) \
     __asm__ volatile("ldtilecfg %0\n" \
                      "tileloadd (%1, %4), %%tmm0\n" \
@@ -123,6 +127,7 @@ enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
                      : "m"(tiles), "r"((x)->want), "r"((x)->a), "r"((x)->pairs), "r"((int64_t)64) \
                      : "memory")
 
+/* AMX's configuration of tiles. */
 static const struct {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];

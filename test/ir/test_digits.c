@@ -104,6 +104,7 @@ static void products_are_those_of_residues(void **state)
 
 /* ---- slices with signs ----------------------------------------------------------------------- */
 
+/* A slice has STEP bits, with its sign, and is below REACH = 2^(STEP - 1). */
 enum { STEP = 5, REACH = 16 };
 
 /* Checks that the `count` slices of w, highest first, are in [-REACH, REACH), the first one in

@@ -53,6 +53,7 @@ static limber_format format(const char *name)
 
 /* ---- formats of one or two bytes: every bit pattern ------------------------------------------ */
 
+/* A format of few bits. */
 struct small {
     limber_format f;
     int largest; /* bit pattern of the largest finite value */
@@ -70,6 +71,7 @@ static double value(limber_format f, int code)
     return ((1 << f.frac_bits) + frac) * pow(2, field - f.bias - f.frac_bits);
 }
 
+/* Returns the facts of a small format that the tests below need. */
 static struct small describe_small(const char *name)
 {
     struct small s = { .f = format(name) };
@@ -89,6 +91,7 @@ static int sign_bit(limber_format f)
     return 1 << (f.exp_bits + f.frac_bits);
 }
 
+/* Returns the value of a code. */
 static double decoded(limber_format f, int code)
 {
     uint16_t wide = (uint16_t)code;
@@ -102,6 +105,7 @@ static double decoded(limber_format f, int code)
     return v;
 }
 
+/* Returns the code of a number. */
 static int encoded(limber_format f, double v, limber_rounding mode)
 {
     unsigned char out[2] = { 0 };
@@ -252,6 +256,8 @@ static void small_floats_round(void **state)
 
 /* ---- binary32, compared with the CPU's conversion -------------------------------------------- */
 
+/* Returns a random double, mostly in the range of binary32, often halfway between two of its
+ * numbers. */
 static double random_double(void)
 {
     uint64_t code = rng();
@@ -296,6 +302,7 @@ static void f64_becomes_f32(void **state)
 
 /* ---- rounding checked by MPFR ---------------------------------------------------------------- */
 
+/* The rounding modes in the order of limber_rounding. */
 static const mpfr_rnd_t hard[] = { MPFR_RNDN, MPFR_RNDZ, MPFR_RNDU, MPFR_RNDD };
 
 /* Rounds x to (1,e,m) with MPFR's own rounding, exponent range and subnormals. */
@@ -314,6 +321,7 @@ static void round_mpfr(mpfr_t out, mpfr_t x, int e, int m, int bias, int mode)
     mpfr_set_emax(most);
 }
 
+/* Converts an intermediate number of the library to MPFR. */
 static void num_to_mpfr(mpfr_t out, const struct limber_num *x)
 {
     mpfr_t low;
@@ -529,6 +537,7 @@ static void dd_converts(void **state)
 
 /* ---- sticky bits, lost bits, flags ----------------------------------------------------------- */
 
+/* Converts to binary32 a number whose lost bits are given by `sticky`; *loss: what was lost. */
 static float sticky_f32(uint64_t lo, int exp, int sign, int sticky, limber_rounding mode, int *loss)
 {
     struct limber_num x = { .lo = lo, .exp = exp, .sign = (uint8_t)sign, .kind = NUM_finite };
@@ -649,6 +658,7 @@ static void flags_decide_special_values(void **state)
 
 /* ---- conversions of integers ----------------------------------------------------------------- */
 
+/* Converts to an integer format. */
 static int64_t to_int(const char *name, double v, limber_rounding mode)
 {
     limber_format f = format(name);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+/* Compares the fast quotient with n / d; it must be refused if n is out of range. */
 static void expect_quotient(int64_t n, int32_t d)
 {
     int32_t q;

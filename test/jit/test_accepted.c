@@ -43,6 +43,7 @@ struct trial {
     double a[ROOM], b[ROOM], c[2][ROOM]; /* elements of format f, each with room for a double */
 };
 
+/* Draws the strides of rows and of columns, one of which is 1. */
 static void draw_steps(struct rng *r, int64_t step[2], int64_t rows, int64_t cols)
 {
     const int64_t more = rng_below(r, 3);

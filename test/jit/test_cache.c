@@ -14,6 +14,7 @@
 #include <utime.h>
 #include <xxhash.h>
 
+/* Number of the cache's warnings, and the last one. */
 static int warnings;
 static char warning[700];
 

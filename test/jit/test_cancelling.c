@@ -31,6 +31,7 @@ enum operands { RANDOM, ORTHOGONAL, INVERSE, ZEROS, CENTRED, SPARSE, OPERANDS };
 static const char *const operands_names[] = { "random",      "orthogonal", "inverse",
                                               "exact zeros", "centred",    "sparse" };
 
+/* Returns a number with approximately normal distribution. */
 static double normal(struct rng *r)
 {
     double s = 0;

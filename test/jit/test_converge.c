@@ -176,6 +176,7 @@ static limber_report make_plan(const double *x, const double *y, limber_contract
     return report;
 }
 
+/* Returns a matrix of numbers whose exponents are spread over some binades. */
 static double *random_matrix(struct rng *r, int binades)
 {
     double *x = malloc(sizeof *x * LARGE * LARGE);

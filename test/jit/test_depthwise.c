@@ -280,6 +280,7 @@ static limber_problem problem_of(const struct trial *t, char *c)
     return p;
 }
 
+/* Computes a trial in a context, into c, which first gets the result's initial contents. */
 static void run_trial(limber_context *ctx, const struct trial *t, char *c, limber_report *report)
 {
     const limber_problem p = problem_of(t, c);

@@ -14,6 +14,7 @@ static const uint64_t values[] = {
     0, 1, 2, 3, 8, 0x7fffffff, 0x80000000, 0xfffffff8, (uint64_t)1 << 40, UINT64_MAX, UINT64_MAX - 7
 };
 
+/* A field of an ELF structure. */
 struct field {
     size_t at, size;
 };
@@ -33,6 +34,7 @@ static const struct field relocation[] = {
     FIELD(Elf64_Rela, r_addend),
 };
 
+/* A good object, of which changed copies are loaded. */
 struct object_of {
     const struct backend *backend;
     bool fixed;
@@ -145,6 +147,7 @@ static void change_fields(struct object_of *o, unsigned char *bytes)
         change_relocations(o, bytes, at, &head);
 }
 
+/* The cache's entries to try. */
 struct entries {
     limber_context *ctx;
     const struct backend *backend;

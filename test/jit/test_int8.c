@@ -77,6 +77,7 @@ static double value_of(struct rng *r, enum kind kind)
     }
 }
 
+/* An operand with the layout of its memory; row, col: strides in elements. */
 struct operand {
     limber_format f;
     enum kind kind;
@@ -124,6 +125,7 @@ static void spoil(struct rng *r, const struct operand *x)
     set_element(x->f, x->data + place_of(x, i) * x->f.size, ldexp(value, x->exponent));
 }
 
+/* A product to compute; row, col: strides of C. */
 struct multiplied {
     struct operand a, b;
     limber_format to;
@@ -289,6 +291,7 @@ static void units_at_the_ends_of_the_range_are_exact(void **state)
 
 /* ---- prepared operands ----------------------------------------------------------------------- */
 
+/* A thread that computes the product into its own C. */
 struct caller {
     limber_context *ctx;
     const struct multiplied *x;
@@ -505,6 +508,7 @@ static void gradients_are_the_interpreters(void **state)
 
 /* ---- which calls, and memory ----------------------------------------------------------------- */
 
+/* An allocator: requests so far, the request that fails, and the blocks in use. */
 struct failing {
     int taken, fails_at, live;
 };

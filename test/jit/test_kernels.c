@@ -16,6 +16,7 @@
 
 /* ---- kernels in memory ----------------------------------------------------------------------- */
 
+/* Where the making of a kernel waits for the test. */
 struct gate {
     sem_t entered, leave;
     int made;
@@ -40,6 +41,7 @@ static bool make_at_once(void *user, struct entry *e, struct diag *d)
     return true;
 }
 
+/* A thread that requests a kernel. */
 struct asker {
     struct kernel_cache *m;
     struct gate *gate;
@@ -235,6 +237,7 @@ static bool by_scheme(const struct plan *p, const struct target *t, struct blob 
     return out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory");
 }
 
+/* A function of a backend that has nothing to open. */
 static void open_nothing(const struct target *t)
 {
     (void)t;
@@ -640,6 +643,7 @@ static int storm_child(const char *dir)
     return s != LIMBER_STATUS_OK || compiles > 1 ? 2 : compiles ? COMPILED : 0;
 }
 
+/* Callback of nftw: fails at a temporary file. */
 static int no_temporary(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st, (void)flag;
@@ -794,6 +798,7 @@ static void kernels_are_compiled_ahead(void **state)
     discard(dir);
 }
 
+/* Thread: multiplies once. */
 static void *one_call(void *arg)
 {
     return (void *)(intptr_t)small_gemm(arg, NULL);

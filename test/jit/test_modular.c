@@ -132,6 +132,7 @@ static void store_matrix(struct product *x, int which, int rows, int cols, int l
                 LIMBER_STATUS_OK);
 }
 
+/* Draws the integers of matrix `which`, and stores them. */
 static void make_matrix(struct product *x, struct rng *r, int which, int rows, int cols)
 {
     for (int i = 0; i < rows * cols; i++)
@@ -149,6 +150,7 @@ static limber_contract modulo(const struct product *x)
                               .modulus = (uint64_t)x->p };
 }
 
+/* Computes a product modulo N. */
 static limber_status multiply(limber_context *with, const struct product *x, char *c,
                               limber_report *report)
 {
@@ -422,6 +424,7 @@ static void conversions_are_right(void **state)
 
 /* ---- refused arguments ----------------------------------------------------------------------- */
 
+/* Invalid moduli, formats and elements are refused, and C is unchanged. */
 static void refused_calls_write_nothing(void **state)
 {
     static const double a[4] = { 1, 2, 3, 4 }, half[4] = { 1, 2, 3.5, 4 },

@@ -13,6 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+/* shut: compilations wait at the gate.  broken: they fail. */
 static bool shut, broken;
 
 /* Sets a flag and wakes the threads that wait for flags. */
@@ -355,6 +356,7 @@ static void bits_do_not_depend_on_who_computes(void **state)
     }
 }
 
+/* A thread that requests new kernels until `leave` is set. */
 struct busy {
     limber_context *ctx;
     int first;
@@ -506,6 +508,7 @@ static void a_process_ends_without_queued_compilations(void **state)
     assert_int_equal(status, 0);
 }
 
+/* The context that a thread uses after the first thread has exited. */
 static limber_context *left_to_others;
 
 /* Returns whether the first thread is still running (after it has ended it remains as a zombie).
@@ -625,6 +628,7 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
  * of its own.  In this test, functions in a section of their own take the place of the compiler. */
 #define COMPILER __attribute__((section("compiler"), noinline))
 extern const char __start_compiler[], __stop_compiler[];
+/* Jobs that entered the compiler, whether they may leave it, and jobs that left it. */
 static atomic_int begun, may_end, made;
 
 /* Takes the place of a function of libLLVM: works until the test tells it to end. its_code
@@ -671,12 +675,14 @@ static void work_until_the_end(void *unused, const void *job)
     made++;
 }
 
+/* Returns where the stand-in compiler's code is. */
 static struct code_range its_code(void *unused)
 {
     (void)unused;
     return (struct code_range){ (uintptr_t)__start_compiler, (uintptr_t)__stop_compiler };
 }
 
+/* The thread of jobs that is stopped at exit, and the number of urgent signals. */
 static struct background *stopped;
 static atomic_int urgent;
 
@@ -741,6 +747,7 @@ static bool make_entry(void *wait, struct entry *e, struct diag *d)
     return true;
 }
 
+/* A background job that makes a cache entry slowly. */
 static void make_slowly(void *unused, const void *job)
 {
     struct diag d = { 0 };

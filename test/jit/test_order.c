@@ -32,6 +32,7 @@ static const limber_contract native = { .size = sizeof(limber_contract),
 /* ---- the contexts that compute --------------------------------------------------------------- */
 
 enum { MOST = 32 };
+/* The contexts to compare, with names for messages. */
 static struct named_context {
     limber_context *ctx;
     char name[80];
@@ -146,6 +147,7 @@ static void expect_same_numbers(limber_format f, const char *want, const char *g
             fail_msg("%s by %s: element %zu of %zu has other bits", what, way, i, elements);
 }
 
+/* A product to compute in all contexts. */
 struct shape {
     const char *a, *b, *c;
     enum data data;
@@ -608,6 +610,7 @@ static int64_t element_index(bool nhwc, const int64_t d[4], int64_t n, int64_t c
     return nhwc ? ((n * d[2] + h) * d[3] + w) * d[1] + c : ((n * d[1] + c) * d[2] + h) * d[3] + w;
 }
 
+/* A convolution and the sizes of its tensors. */
 struct images {
     limber_conv s;
     int64_t x[4], w[4], y[4]; /* extents of image, filters and result */
@@ -839,6 +842,7 @@ static void set_number(limber_format f, char *to, uint64_t i)
     limber_convert(to, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
+/* FNV-1a hash of bytes, continued from h. */
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
     const unsigned char *p = data;

@@ -78,6 +78,7 @@ static int make_contexts(void **state)
 
 /* ---- random convolutions --------------------------------------------------------------------- */
 
+/* The kinds of convolutions. */
 static const struct kind {
     limber_promise promise;
     const char *scheme, *a, *b, *c;
@@ -102,6 +103,7 @@ static const struct kind {
     { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "bf16", "bf16", "f32", 0 },
 };
 
+/* A random convolution; the arrays are by operand: A, B, C. */
 struct work {
     const struct kind *kind;
     limber_conv s;

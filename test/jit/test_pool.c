@@ -16,6 +16,7 @@
 
 enum { TASKS = 1000 };
 
+/* Counts how often each task was done.  bad_worker: a call had a worker number out of range. */
 struct tally {
     atomic_int done[TASKS];
     atomic_int bad_worker;
@@ -86,6 +87,7 @@ struct cpus {
     cpu_set_t set[MOST];
 };
 
+/* Task that stores on which CPUs its worker may run, and waits for the other tasks. */
 static void ask_cpus(void *arg, int64_t task, int worker)
 {
     struct cpus *c = arg;
@@ -217,6 +219,7 @@ struct region {
     struct pool *pool;
     atomic_int runs, on_other_threads;
 };
+/* A call of the pool from one thread of the region. */
 struct alone {
     struct region *region;
     pthread_t caller;
@@ -282,6 +285,7 @@ static void tasks_run_side_by_side(void **state)
     limber_pool_free(p);
 }
 
+/* A pool whose tasks run tasks themselves. */
 struct nest {
     struct pool *pool;
     atomic_int inner;
@@ -295,6 +299,7 @@ static void run_inner(void *arg, int64_t task, int worker)
     n->inner++;
 }
 
+/* Task that itself runs tasks on the same pool. */
 static void run_outer(void *arg, int64_t task, int worker)
 {
     struct nest *n = arg;
@@ -316,6 +321,7 @@ static void nested_runs_complete(void **state)
     limber_pool_free(n.pool);
 }
 
+/* Thread: runs 100 tasks 100 times on a pool that other threads use, too. */
 static void *many_runs(void *arg)
 {
     for (int i = 0; i < 100; i++)
@@ -390,6 +396,7 @@ static void a_forked_child_can_compute(void **state)
     limber_destroy(ctx);
 }
 
+/* Thread: multiplies 50 times.  Returns NULL on success. */
 static void *many_calls(void *arg)
 {
     for (int i = 0; i < 50; i++)
@@ -498,6 +505,7 @@ struct divided {
     atomic_llong longest; /* lines of the longest piece */
 };
 
+/* Counts the lines of a piece, and keeps the longest piece. */
 static void note_piece(void *arg, const struct piece *w)
 {
     struct divided *x = arg;
@@ -556,6 +564,7 @@ static void every_line_is_computed_once(void **state)
     free(x);
 }
 
+/* Thread: fails, and checks that its own error text says why. */
 static void *fails_alone(void *arg)
 {
     (void)arg;

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+/* Contexts; `direct` computes small products without plans. */
 static limber_context *prebuilt, *specialised, *direct;
 
 static int begin(void **state)
@@ -130,6 +131,7 @@ static void compare_two_contexts(struct drawn *p, limber_context *one, limber_co
                      limber_format_name(f, name, sizeof name));
 }
 
+/* The contracts and schemes of the products, and the formats of A, B and C. */
 static const struct {
     const char *format[3];
     limber_promise promise;
@@ -321,6 +323,7 @@ static struct entry *entry_of(limber_context *ctx, const struct kernel_key *key)
     return e;
 }
 
+/* A thread that computes the product p into its own c. */
 struct user {
     limber_context *ctx;
     struct drawn *p;

@@ -158,6 +158,7 @@ static void concurrent_processes_generate_one_key(void **state)
 
 /* ---- the path to the key --------------------------------------------------------------------- */
 
+/* The folder must be accepted: all folders on its path are safe. */
 static void expect_opens(const char *path)
 {
     int fd = limber_folder_open(path, false, why, sizeof why);
@@ -167,6 +168,7 @@ static void expect_opens(const char *path)
     close(fd);
 }
 
+/* The folder must be refused for this reason. */
 static void expect_refused(const char *path, const char *reason)
 {
     assert_int_equal(limber_folder_open(path, false, why, sizeof why), -1);

@@ -220,6 +220,7 @@ static void batches_use_the_functions_of_their_shape(void **state)
     limber_destroy(plain);
 }
 
+/* The problem must be refused with this text. */
 static void refuse(limber_context *ctx, const limber_problem *p, const char *text)
 {
     assert_refused(limber_run(ctx, p, NULL), LIMBER_STATUS_BAD_ARGUMENT, text);
@@ -271,6 +272,7 @@ static void addresses_are_checked_in_each_call(void **state)
 
 /* ---- the table of functions ------------------------------------------------------------------ */
 
+/* Number of compilations, and whether they fail. */
 static atomic_int made;
 static atomic_bool fails;
 
@@ -308,11 +310,12 @@ static void unload_function(struct function *f)
     (void)f;
 }
 
+/* Takes the place of the code of small products, and computes none of them. */
 static bool run_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
                        int size, const void *a, const void *b, void *c)
 {
     (void)f, (void)x, (void)t, (void)size, (void)a, (void)b, (void)c;
-    return false; /* returns false, so that the library's own code computes no shape */
+    return false;
 }
 
 static bool no_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
@@ -429,12 +432,14 @@ static void settings_decide_whether_functions_are_made(void **state)
 
 enum { THREADS = 4, PRODUCTS = 300 };
 
+/* The products that all threads draw from, with their results. */
 struct crowd {
     limber_context *ctx;
     struct trial product[PRODUCTS];
     char *want[PRODUCTS];
 };
 
+/* One of the threads. */
 struct thread {
     pthread_t thread;
     const struct crowd *crowd;

@@ -16,8 +16,11 @@ extern const struct backend limber_backend_llvm;
 /* ---- backends' functions, counted ------------------------------------------------------------ */
 
 enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, INT8, WINDOWS, UNPACKED, LAUNCH, CODES };
+/* How often each piece of code was called. */
 static atomic_int counts[CODES];
 
+/* Each counting function counts a call, and then calls the backend function in whose place it
+ * stands. */
 static void count_vectors(const struct vector_sums *s, const struct target *t)
 {
     counts[VECTORS]++;
@@ -122,8 +125,8 @@ static limber_context *open_context(const char *ways)
     if (!limber_context_make(&ctx, &config, list, &d)) {
         skip_because("%s", d.text);
     }
-    ctx->pricing.brief =
-        0; /* 0: small products are also split into parts where this is predicted to pay */
+    /* 0: small products are also split into parts where this is predicted to pay */
+    ctx->pricing.brief = 0;
     return ctx;
 }
 
@@ -131,6 +134,7 @@ static limber_context *open_context(const char *ways)
 
 enum contents { REAL, BYTES, UNLIKE, INTEGERS, WIDE, WIDER };
 
+/* A call that is computed in a given way. */
 struct example {
     enum way_id way;
     bool x86; /* the code exists only on x86, or is chosen only there */
@@ -214,6 +218,7 @@ static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t al
     }
 }
 
+/* The operands of an example, and the call. */
 struct operands {
     char *memory[3]; /* memory of a, b and c; owned */
     size_t bytes;

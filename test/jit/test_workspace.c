@@ -9,10 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* In bytes: LIMIT, of the workspace; MORE, beyond it; COUNTED, the head of a counted block. LENGTH:
+ * elements along k. */
 enum { LENGTH = (1 << 14) + 77, LIMIT = 1 << 20, MORE = 1 << 20, COUNTED = 64 };
 
 /* ---- an allocator that counts bytes ---------------------------------------------------------- */
 
+/* The bytes in use, and the most that were. */
 static struct {
     pthread_mutex_t lock;
     size_t held, peak; /* bytes */
@@ -70,6 +73,7 @@ static limber_context *context_of(size_t limit, int threads)
 
 /* ---- memory that each scheme takes ----------------------------------------------------------- */
 
+/* The products whose memory is measured. */
 static const struct way {
     const char *in, *out, *scheme;
     int promise;

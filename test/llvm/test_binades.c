@@ -19,6 +19,8 @@
 
 extern const struct backend limber_backend_llvm;
 
+/* EDGE: all exponents this near an end of the range are tested.  STEP: about one in STEP of the
+ * others. */
 enum { K = 5, COLUMNS = 13, EDGE = 10, STEP = 27 };
 
 /* ---- numbers of a given binade --------------------------------------------------------------- */
@@ -92,6 +94,7 @@ static void negate(limber_format f, char *x)
 
 /* ---- sweeps: products of rows and columns of given binades ----------------------------------- */
 
+/* The formats of A, B and C. */
 static const struct pair {
     const char *a, *b, *c;
 } pairs[] = {
@@ -128,6 +131,7 @@ static const struct pair {
     { "i64", "i64", "f64" },
 };
 
+/* What is requested: a scheme under a contract. */
 static const struct request {
     const char *scheme;
     limber_promise promise;
@@ -142,6 +146,7 @@ static const struct request {
 /* Which scalars are passed: neither, alpha, beta, both, or an alpha far from 1. */
 enum { PLAIN, ALPHA, BETA, BOTH, FAR, SCALARS };
 
+/* A product of rows and columns of given exponents. */
 struct sweep {
     limber_format fa, fb, fc;
     struct request request;
@@ -391,6 +396,7 @@ static bool probe_described(struct target *t, struct diag *d)
 }
 
 enum { MOST = 8 };
+/* A context for each instruction set. */
 static struct {
     limber_context *ctx;
     const char *name;
@@ -451,6 +457,8 @@ static int close_contexts(void **state)
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
+/* Sweeps that were compared, values that were checked, sweeps that no scheme supports, and how
+ * many sweeps of each request the interpreter computed. */
 struct tally {
     long ran, checked, refused;
     size_t served[COUNT(requests)];

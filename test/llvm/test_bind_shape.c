@@ -43,6 +43,7 @@ static limber_context *compiling_context(const char *cache, const char *dump)
 
 enum { PAGE = 4096, ROOM = 1 << 21 };
 
+/* Memory that ends at an inaccessible page. */
 struct map_guarded {
     char *map, *at;
     size_t bytes;
@@ -93,6 +94,7 @@ static limber_matrix make_matrix(struct rng *r, limber_format f, int64_t rows, i
     return x;
 }
 
+/* A product.  gap: padding of the lines; add: C is added to. */
 struct shape {
     int64_t m, n, k;
     limber_format f;
@@ -253,6 +255,7 @@ static void c_by_columns_has_the_interpreters_bits(void **state)
 
 /* ---- other targets, short chains ------------------------------------------------------------- */
 
+/* Described CPUs, and the feature that this one must have to run their code. */
 static const struct {
     const char *needs, *text;
 } targets[] = {
@@ -374,6 +377,7 @@ static void chains_on_every_target(void **state)
 
 /* ---- functions in a context: threads, cache, dump -------------------------------------------- */
 
+/* A row-major matrix of doubles without an address. */
 static limber_matrix rows_of(int64_t cols)
 {
     return (limber_matrix){ NULL, named("f64"), cols, 1 };
@@ -401,6 +405,7 @@ static void check_identity(limber_kernel f, int n)
 
 enum { THREADS = 8, SHAPES = 6 };
 
+/* A thread that requests all functions. */
 struct worker {
     limber_context *ctx;
     limber_kernel got[SHAPES];
@@ -540,6 +545,7 @@ static void functions_in_use_are_not_dropped(void **state)
 
 /* ---- requests that are refused --------------------------------------------------------------- */
 
+/* A request for a function. */
 struct request {
     limber_contract contract;
     int64_t m, n, k;

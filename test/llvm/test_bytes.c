@@ -35,8 +35,7 @@ static int32_t start[FILTERS], to[PIXELS * ROW];
 static const uint8_t *line[PIXELS];
 static int64_t at[WORDS];
 
-/* Returns channel q of a word of the image, with the bits `flip` inverted. weight_at returns a
- * channel of a filter's word. */
+/* Returns channel q of a word of the image, with the bits `flip` inverted. */
 static int32_t seen_at(const struct code *code, const uint8_t *word, int q, int32_t flip)
 {
     int16_t wide;
@@ -47,6 +46,7 @@ static int32_t seen_at(const struct code *code, const uint8_t *word, int q, int3
     return wide;
 }
 
+/* Returns channel q of a word of a filter. */
 static int32_t weight_at(const struct code *code, const int8_t *word, int q)
 {
     int16_t wide;
@@ -201,6 +201,7 @@ static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
     leave_guarded(seen);
 }
 
+/* Tests one instruction set with all numbers of pixels that a panel may have. */
 static void planes_are_right(const struct code *code)
 {
     struct rng r = { 6 };

@@ -57,6 +57,8 @@ __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *)
 
 /* ---- compiling kernels for all machines ------------------------------------------------------ */
 
+/* The kernels compiled for one target; late: those after which libLLVM had registered
+ * destructors. */
 struct compilations {
     struct target target;
     size_t number, seen; /* number: index of the target; seen: number of plan files seen so far */

@@ -25,6 +25,7 @@ static const double scalars[][2] = { { 1, 1 },        { -1, 1 },        { 1, -1 
                                      { 0.3, -0.7 },   { -1, 0 },        { 0x1p-20, 1 },
                                      { 0x1p-310, 1 }, { 1, 0x1p-290 },  { 1e150, -1 },
                                      { -1, 0x1p-60 }, { 1.5, INFINITY } };
+/* The schemes, with the formats of the operands and of the result. */
 static const struct {
     const char *scheme, *of, *to;
 } works[] = { { "ozaki2", "f64", "f64" },    { "ozaki2", "f32", "f32" },
@@ -49,6 +50,7 @@ static limber_context *open_context(const char *backend, limber_kernels kernels)
     return ctx;
 }
 
+/* The operands, C before the call, and the results to compare. */
 struct scene {
     char a[M * K * 8], b[K * N * 8], c0[M * ROW * 8], want[M * ROW * 8], got[M * ROW * 8];
 };

@@ -42,6 +42,7 @@ struct cost {
     int runs;
 };
 
+/* The state of the modelled pool. */
 static struct {
     struct cost sum;
     double *task; /* [task] seconds of the current run's tasks */
@@ -209,6 +210,7 @@ static bool predict_direct(const struct fixed *f, const struct scaling *x, const
 
 /* ---- predicted seconds of scans -------------------------------------------------------------- */
 
+/* Predicted seconds of all tasks of the next run, and of the runs after it. */
 static double scan_task, scan_lines;
 
 /* Replaces the pool for a scan: all tasks of a run get the same predicted seconds. */
@@ -261,6 +263,7 @@ static const char *const machines[] = {
 
 /* ---- predicted cost of products -------------------------------------------------------------- */
 
+/* The products whose speed with many threads is predicted. */
 static const struct work {
     const char *name, *f, *result;
     limber_promise promise;

@@ -29,6 +29,7 @@ static struct {
     uint8_t zero[6];
 } block;
 
+/* Opens a context of compiled kernels with one thread. */
 static limber_context *make_numbers(void)
 {
     limber_config config = LIMBER_CONFIG_INIT;

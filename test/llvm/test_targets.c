@@ -24,6 +24,7 @@
 
 extern const struct backend limber_backend_llvm;
 
+/* What is computed for each target. */
 static const struct {
     const char *scheme, *format, *result;
     enum data data;
@@ -300,6 +301,7 @@ static void units_are_simulated_everywhere(void **state_)
         assert_true(fp16 > 0);
 }
 
+/* The assembly of a kernel. */
 struct assembly {
     char *text;
     size_t size;

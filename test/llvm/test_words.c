@@ -21,6 +21,7 @@
 
 extern const struct backend limber_backend_interp, limber_backend_llvm;
 
+/* HALVES: the first moduli, for which remainders of (p - 1) / 2 are tested. */
 enum { M = 13, N = 35, MOST_K = 1700, MODULI = 10, HALVES = 4, CHUNK = 512 };
 
 static const int64_t moduli[MODULI] = {
@@ -28,6 +29,7 @@ static const int64_t moduli[MODULI] = {
 };
 static int64_t a[M * MOST_K], b[MOST_K * N];
 
+/* Appends the moduli, with a word before them, to the plan's text. */
 static void print_list(struct text *t, const char *before)
 {
     limber_text_add(t, "%s moduli=", before);

@@ -32,6 +32,7 @@ struct base {
     const char *path;
     struct target machine;
 };
+/* The plans to change, and their number. */
 static struct base base[MOST_PLANS];
 static size_t bases;
 static struct rng rng = { 1 };
@@ -461,6 +462,7 @@ static char *change_word(const char *text)
     return replaced(text, at, strlen(words[w][0]), words[w][1]);
 }
 
+/* Returns a text with one or more random changes. */
 static char *change_text(const char *text)
 {
     char *(*const change[])(const char *) = { change_rows, change_number, change_number,
@@ -562,6 +564,8 @@ static const char hilo[] =
     "  ret %%d\n"
     "}\n";
 
+/* Runs `bound` on the plan `hilo`, whose errors may include the product of limbs `dropped`.  row: a
+ * row of the table of products, or "". */
 static bool bound_hilo_chain(const char *dropped, int chunk, const char *row, struct plan *p,
                              struct diag *d)
 {

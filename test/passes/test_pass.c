@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+/* A test file: a plan, the pass to run on it, and the plan to expect. */
 struct trial {
     const char *path;
     char *text, *expect; /* text: the file; expect: the position of "; expect" in it */
@@ -95,6 +96,7 @@ static void run_passes(const struct trial *t, struct text *out)
     free(input);
 }
 
+/* Replaces the expected outcome in the file. */
 static void rewrite_expected(const struct trial *t, const char *expect)
 {
     struct text all = { 0 };
@@ -155,6 +157,7 @@ static uint32_t rng(uint32_t below)
     return (uint32_t)(seed >> 33) % below;
 }
 
+/* Replaces a few digits of a text. */
 static void change_digits(char *s)
 {
     for (int changes = (int)rng(3); changes >= 0; changes--) {

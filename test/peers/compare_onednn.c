@@ -29,6 +29,7 @@ static int make_context(void **state)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
+/* The shape of a convolution. */
 struct layer {
     int n, c, h, o, r, stride, pad, dilate, groups;
 };
@@ -173,6 +174,7 @@ static double compare(const struct trial *t, const struct trial *theirs, int dir
     return most;
 }
 
+/* Compares Limber's and oneDNN's results in all directions. */
 static void expect_agreement(const struct trial *t)
 {
     for (int direction = 0; direction < DIRECTIONS; direction++) {
@@ -214,6 +216,7 @@ static const struct layer others[] = {
     { 1, 10, 9, 30, 5, 3, 0, 1, 10 },
 };
 
+/* Compares Limber and oneDNN on layers, in both layouts. */
 static void check_layers(const struct layer *l, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -352,6 +355,7 @@ static void another_convolution_does_not_agree(void **state)
     }
 }
 
+/* Opens oneDNN. */
 static bool open_peer(void)
 {
     const char *folder = getenv("LIMBER_PEERS");

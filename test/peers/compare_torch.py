@@ -32,6 +32,7 @@ class Layer:
         self.dy = torch.randn_like(self.forward(self.x, self.w))
 
     def forward(self, x, w):
+        """Convolves by PyTorch."""
         return self.convolve(x, w, padding=self.pad, **self.geometry)
 
     def theirs(self, magnitudes=False):
@@ -46,6 +47,7 @@ class Layer:
         return [t.detach().numpy() for t in (y, x.grad, w.grad)]
 
     def ours(self, contract):
+        """Returns Limber's y, dx and dw under a contract."""
         x, w, dy = (t.numpy() for t in (self.x, self.w, self.dy))
         how = {"pad": self.pad, "contract": contract, **self.geometry}
         return [limber.conv2d(x, w, **how),
@@ -98,6 +100,7 @@ def layers():
 
 
 class Convolutions(unittest.TestCase):
+    """Limber's convolutions beside PyTorch's."""
     def setUp(self):
         torch.manual_seed(7)
         torch.set_num_threads(1)

@@ -36,6 +36,7 @@ extern const struct backend limber_backend_interp, limber_backend_llvm, limber_b
 
 enum { MOST = 4 };
 
+/* Lists the backends that this machine can run. */
 static size_t backends_here(const struct backend *list[MOST])
 {
     size_t count = 0;
@@ -52,6 +53,7 @@ static size_t backends_here(const struct backend *list[MOST])
     return count;
 }
 
+/* A plan from a file, with its operands and the expected result. */
 struct trial {
     const char *path;
     char *text;
@@ -117,6 +119,7 @@ static bool is_same_number(limber_format f, const char *x, const char *y)
     return f.kind == LIMBER_KIND_DD && memcmp(v[0], v[1], 16) == 0;
 }
 
+/* Returns the node of operand `index`. */
 static const struct node *arg_of(const struct plan *p, int index)
 {
     for (int i = 0; i < (int)p->nodes; i++)
@@ -126,6 +129,7 @@ static const struct node *arg_of(const struct plan *p, int index)
     return NULL;
 }
 
+/* Returns the call of one group's product, with result c. */
 static struct call call_of(const struct trial *t, int64_t group, struct tensor c)
 {
     if (t->conv)
@@ -172,6 +176,7 @@ static int64_t groups_of(const struct trial *t)
     return t->conv ? t->placed.conv.geometry.groups : 1;
 }
 
+/* Returns the number of elements of C. */
 static int64_t elements(const struct trial *t)
 {
     const struct conv_sizes *z = &t->placed.conv.sizes;

@@ -11,14 +11,17 @@
 #include <ucontext.h>
 
 #if defined(__x86_64__)
+/* Tiles, and the largest sizes of each. */
 enum { TILES = 8, ROWS = 16, BYTES = 64 };
 enum prefix { PREFIX_none, PREFIX_66, PREFIX_f3, PREFIX_f2 };
 
+/* This thread's tiles. */
 static __thread struct {
     bool configured;
     uint8_t rows[TILES], bytes[TILES];
     uint8_t data[TILES][ROWS][BYTES];
 } unit;
+/* Number of emulated instructions of this thread. */
 static __thread long count;
 static struct sigaction previous_action;
 
@@ -83,6 +86,7 @@ static uint64_t register_value(const ucontext_t *c, int reg)
     return (uint64_t)c->uc_mcontext.gregs[where[reg]];
 }
 
+/* Returns the address of an instruction's memory operand. */
 static uint8_t *address(const ucontext_t *c, const struct instruction *i)
 {
     uint64_t a = (uint64_t)(int64_t)i->displacement;

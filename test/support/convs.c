@@ -76,6 +76,7 @@ void convolve_by_definition(const struct trial *t, int direction, double *sum)
         add_products_of_output(t, direction, i, sum);
 }
 
+/* Returns the index in memory of element i, counted in NCHW order. */
 int64_t place(const struct trial *t, int tensor, int64_t i)
 {
     const int64_t *d = t->dim[tensor], pixels = d[2] * d[3] * d[4];
@@ -84,6 +85,7 @@ int64_t place(const struct trial *t, int tensor, int64_t i)
     return t->s.layout == LIMBER_LAYOUT_NCHW ? i : (n * pixels + pixel) * d[1] + c;
 }
 
+/* Returns a tensor's numbers, converted to a format and laid out as stored. */
 char *stored(const struct trial *t, int tensor, limber_format f)
 {
     char *out = malloc((size_t)t->count[tensor] * f.size);

@@ -13,6 +13,7 @@ struct launch_attribute {
     int id, unused;
     unsigned value[16];
 };
+/* CUlaunchConfig. */
 struct launch_config {
     unsigned grid[3], block[3], shared;
     void *stream;
@@ -62,6 +63,7 @@ struct launch_config {
                                int, int))
 /* clang-format on */
 
+/* The functions of libcuda that tests call. */
 struct driver {
 #define DRIVER_FIELD(name, args) int(*name) args;
     DRIVER_FUNCTIONS(DRIVER_FIELD)

@@ -12,6 +12,7 @@ static bool counted_probe(struct target *t, struct diag *d)
     return limber_backend_interp.probe(t, d);
 }
 
+/* The interpreter's compile, which counts calls and can be slow. */
 static bool counted_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                             struct blob *out, struct diag *d)
 {
@@ -22,6 +23,7 @@ static bool counted_compile(const struct plan *p, const struct target *t, const 
     return limber_backend_interp.compile(p, t, dump, out, d);
 }
 
+/* The interpreter's load, which counts calls. */
 static bool counted_load(const unsigned char *data, size_t size, struct kernel **k, struct diag *d)
 {
     loads++;
@@ -70,6 +72,7 @@ limber_context *counted_group_context(void)
         counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }));
 }
 
+/* Creates the contexts of every backend, once for each number of threads. */
 int make_contexts_of_backends(limber_context **contexts, int room, const int *threads)
 {
     int count = 0;

@@ -57,6 +57,7 @@ static limber_status native(limber_context *ctx)
         a);
 }
 
+/* Multiplies under `bits`. */
 static limber_status bits(limber_context *ctx)
 {
     return multiply_n_by_n(ctx,
@@ -95,6 +96,7 @@ static limber_status gemm_in_parts(limber_context *ctx)
                               a, ROWS, ROWS, N);
 }
 
+/* Multiplies with the policy that the interpreter computes while no kernel is ready. */
 static limber_status on_miss(limber_context *ctx)
 {
     return multiply_n_by_n(ctx,
@@ -104,6 +106,7 @@ static limber_status on_miss(limber_context *ctx)
                            a);
 }
 
+/* Multiplies integers under `exact`. */
 static limber_status integers(limber_context *ctx)
 {
     return limber_gemm(
@@ -124,6 +127,7 @@ static limber_status modular(limber_context *ctx)
                        output_of(matrix(c, named("i64"), N)), NULL);
 }
 
+/* Multiplies powers of two (format e8m0). */
 static limber_status powers(limber_context *ctx)
 {
     return limber_gemm(
@@ -172,6 +176,7 @@ static limber_status statistics(limber_context *ctx)
     return gemm_simulated(ctx, &s);
 }
 
+/* Computes a batch of four products. */
 static limber_status batch_of(limber_context *ctx, const limber_contract *k, const void *left,
                               const void *right, limber_format from, limber_format to)
 {
@@ -311,6 +316,7 @@ static limber_status prepared(limber_context *ctx)
     return s;
 }
 
+/* Applies a function to the first `count` elements of a, with results in this format. */
 static limber_status apply_to(limber_context *ctx, limber_format to, size_t count)
 {
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
@@ -397,6 +403,7 @@ static limber_status run_or_plan_with_epilogue(limber_context *ctx, limber_probl
     return text ? limber_plan(ctx, p, text, NULL) : limber_run(ctx, p, NULL);
 }
 
+/* Runs a product or batch with an epilogue or, if `text` is not NULL, returns its plan. */
 static limber_status epilogue_of(limber_context *ctx, limber_promise promise, limber_format to,
                                  const limber_batch *batch, char **text)
 {
@@ -581,6 +588,7 @@ static limber_status run_plan(limber_context *ctx)
     return limber_run_plan(ctx, text, &p, NULL);
 }
 
+/* Binds a function with a signature, and calls it. */
 static limber_status bound(limber_context *ctx)
 {
     enum { SIDE = 16 };
@@ -616,6 +624,7 @@ static int count_entry(void *user, const limber_cache_entry *e)
     return 0;
 }
 
+/* Describes the cache and lists its entries. */
 static limber_status cache(limber_context *ctx)
 {
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
@@ -625,6 +634,7 @@ static limber_status cache(limber_context *ctx)
     return s ? s : limber_cache_each(ctx, LIMBER_CACHE_VERIFY, count_entry, &entries);
 }
 
+/* The calls, by name. */
 static const struct every_call {
     const char *name;
     limber_status (*call)(limber_context *ctx);
@@ -698,6 +708,7 @@ static void fill_operands(void)
     }
 }
 
+/* Gives C its initial contents. */
 static void reset(void)
 {
     memcpy(c, before, sizeof c);

@@ -9,6 +9,7 @@ unset XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME     # the caller's folders a
 failures=0 checks=0
 limit=          # a command that runs each checked command, such as timeout
 
+# Runs a command, and checks its status and output.
 expect() {  # arguments: status, pattern of the output, command...
     status=$1 pattern=$2
     shift 2
@@ -23,6 +24,7 @@ expect() {  # arguments: status, pattern of the output, command...
     fi
 }
 
+# Prints the numbers of checks and failures; fails if there are failures.
 finish() {
     echo "$checks checks, $failures failed"
     [ $failures = 0 ]

@@ -47,6 +47,7 @@ static uint8_t *component(uint8_t *area, int which)
     return area + offset;
 }
 
+/* The XSAVE area of a signal frame. */
 static uint8_t *area_of(ucontext_t *c)
 {
     return (uint8_t *)c->uc_mcontext.fpregs;
@@ -159,6 +160,7 @@ static bool decode(const ucontext_t *c, struct evex *i)
 
 /* ---- binary16 -------------------------------------------------------------------------------- */
 
+/* Returns a binary16 number's value. */
 static double value(uint16_t h)
 {
     int field = h >> 10 & 31, frac = h & 1023;

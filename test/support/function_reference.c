@@ -217,6 +217,7 @@ static void set_precision(mpfr_prec_t bits)
     mpfr_set_prec(u, bits);
 }
 
+/* Returns a function's value rounded to odd. */
 double ref_function(limber_function f, double p, double q, double from)
 {
     if (from != from)
@@ -227,6 +228,8 @@ double ref_function(limber_function f, double p, double q, double from)
     return to_odd();
 }
 
+/* Returns the error of `got`, compared with the last value of ref_function, in units of the last of
+ * `bits` bits or 2^least. */
 double ref_function_error(double got, int bits, int least)
 {
     mpfr_exp_t e = mpfr_get_exp(y) - bits;

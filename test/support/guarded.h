@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Memory between inaccessible pages. */
 struct guarded {
     /* map: the mapping with its inaccessible pages, of `all` bytes; data: the memory to use */
     char *map, *data;

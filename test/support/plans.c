@@ -167,6 +167,7 @@ static char *of_group(const struct placed *p, int which, int64_t group, struct t
     return (char *)t.data + group * p->map[which].group * t.f.size;
 }
 
+/* Returns the product of one group of a convolution. */
 struct call place_group(const struct placed *p, int64_t group, struct tensor filters,
                         struct tensor image, struct tensor result)
 {
@@ -187,6 +188,7 @@ struct call place_group(const struct placed *p, int64_t group, struct tensor fil
 
 /* ---- a plan on two backends ------------------------------------------------------------------ */
 
+/* An operand, with what a scan finds of it. */
 struct operand {
     char *data;
     limber_format f;

@@ -15,7 +15,7 @@ struct planned {
     limber_format f, result; /* f: format of both operands; result: format of C */
     /* masks of A and B: what a scan found of exponents, bits and signs */
     const struct mask *a, *b;
-    int kbits;
+    int kbits; /* the plan shall serve every k up to 2^kbits */
     bool scalars; /* C = alpha A B + beta C; else C = A B */
 };
 /* Builds the plan of a product of an [m,k] by a [k,n] matrix, before any pass.  Native and fast
@@ -40,6 +40,7 @@ struct placed {
     struct conv conv;
     struct index_map map[3];
 };
+/* A contiguous array and its format. */
 struct tensor {
     void *data;
     limber_format f;

@@ -51,6 +51,7 @@ bool is_taken(size_t i, int step);
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
+/* A generator of random numbers. */
 struct rng {
     uint64_t s;
 };

@@ -132,6 +132,7 @@ static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int 
     return unsigned_zero(f, minus ? -v : v);
 }
 
+/* Returns x rounded by the step s. */
 double oracle_round(const limber_step *s, double x, uint32_t r, int bits)
 {
     struct lost lost;
@@ -147,6 +148,7 @@ double oracle_round(const limber_step *s, double x, uint32_t r, int bits)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+/* Returns e where x = m 2^e, 1 <= m < 2. */
 static int exponent(double x)
 {
     int e;
@@ -231,6 +233,7 @@ void oracle_load(const limber_unit *u, int side, const double *line, int64_t k,
 
 /* ---- the unit ------------------------------------------------------------------------------- */
 
+/* An element of a simulated product: row i of a, column j of b. */
 struct oracle {
     const limber_unit *u;
     const struct oracle_value *a, *b;
@@ -261,6 +264,7 @@ static int64_t place(const struct oracle *o, int64_t p)
     abort();
 }
 
+/* Returns a random number of the unit; `stream` and `index` tell for which rounding it is. */
 static uint32_t random_number(const struct oracle *o, uint32_t stream, int64_t index)
 {
     return limber_unit_random(o->u->seed, o->i, o->j, stream, (uint32_t)index);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Allocates memory filled with a pattern, as if it had been used before. */
 static inline void *used_alloc(void *user, size_t bytes, size_t alignment)
 {
     const size_t whole = (bytes + alignment) / alignment * alignment;

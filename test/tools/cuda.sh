@@ -30,6 +30,7 @@ with open(sys.argv[1] + '/a.npy', 'wb') as f:
     f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode())
     f.write(struct.pack('<1600d', *[((i * 7919) % 1009 - 500) / 64 for i in range(1600)]))
 END
+# Computes a product on the simulated GPU, and checks it.
 product() {  # VARIABLE=VALUE...
     env "$@" "$limber" gemm "$dir/a.npy" "$dir/a.npy" --contract correct --check -o "$dir/c.npy"
 }

@@ -12,12 +12,14 @@ printf '1\n' > eye1.csv
 printf '1,0\n0,1\n' > eye2.csv
 printf '1,0,0\n0,1,0\n0,0,1\n' > eye3.csv
 
+# Checks what is read from a file.
 reads() {   # name, what printf makes the file of, columns, the rows
     # shellcheck disable=SC2059
     printf -- "$2" > "$1"
     expect 0 "^$4\$" sh -c '"$0" gemm "$1" eye$2.csv -o csv:- 2> told | tr "\n" "|"' \
         "$limber" "$1" "$3"
 }
+# Checks that a file is refused.
 refuses() { # name, what printf makes the file of, message
     # shellcheck disable=SC2059
     printf -- "$2" > "$1"

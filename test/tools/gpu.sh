@@ -106,6 +106,7 @@ chmod +x nothing/*
 echo "limber-cubin 1 sm_80 13.0 " > 'a build/cubins/sm_80-0.cubin'
 echo "limber-cubin 1 sm_90a 13.0 " > 'a build/cubins/sm_90a-0.cubin'
 touch -d 2001-01-01 'a build/cubins/sm_90a-0.cubin'
+# Collects what gpu.sh needs on a machine without network.
 collect() {  # regular expression of programs, architecture, device
     env PATH="$work/nothing:$PATH" LIMBER_CUDA= LIMBER_NVRTC="$nvrtc" GPU_BUILD='a build' \
         COLLECT_ONLY="$1" GPU_OPTIONS=--tiny sh "$script" --collect 'all of it' --arch "$2" \
@@ -123,6 +124,7 @@ unset SIMT_LOST
 # on a device, programs find all kernels that they need
 programs='test_cuda_launches|smoke:scan|smoke:fp32-f-inside'
 expect 0 '[1-9] kernels, sm_90a 13.0' collect "^($programs) " 90a
+# Runs a command with the simulated device and the carried kernels, and without NVRTC.
 on_device() {
     env SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=3201000 SIMT_BUS=6144 \
         LIMBER_CUDA="$cuda" LIMBER_NVRTC=/nonexistent LIMBER_CUBINS='a build/cubins' \
@@ -208,6 +210,7 @@ chmod +x "$2/tools/limber"
 [ -z "${SLOW:-}" ] || exec sleep 100
 exit 1
 END
+# Runs one step of gpu.sh with a deadline.
 partly() {  # folder of results, seconds
     env PATH="$work/fake:$PATH" GPU_BUILD='no build' GPU_OPTIONS='--limit attributes=1' \
         sh "$script" --steps attributes --deadline "$2" "$1"

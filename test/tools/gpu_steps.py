@@ -109,6 +109,7 @@ until [ "${1##*/}" = limber ]; do shift; done
 
 
 def check(good, what, more=''):
+    """Counts a check, and prints it if it fails."""
     global bad, checks
     checks += 1
     if not good:
@@ -117,12 +118,14 @@ def check(good, what, more=''):
 
 
 def script(path, text):
+    """Writes an executable file."""
     with open(path, 'w') as f:
         f.write(text)
     os.chmod(path, 0o755)
 
 
 def environment(**more):
+    """Returns this environment without the library's variables, and with these."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(('LIMBER_', 'SIMT_')) or name == 'SIMT_CACHE'}
     kept.update(LIMBER_CUDA=CUDA, LIMBER_NVRTC=NVRTC, LIMBER_CUBLAS='none',
@@ -132,6 +135,7 @@ def environment(**more):
 
 
 def start(*arguments, **more):
+    """Starts tools/gpu.py."""
     return subprocess.Popen([sys.executable, RUNNER] + list(arguments), env=environment(**more),
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             universal_newlines=True,
@@ -139,17 +143,20 @@ def start(*arguments, **more):
 
 
 def run(*arguments, **more):
+    """Runs tools/gpu.py to its end; returns the status and the output."""
     process = start(*arguments, **more)
     text = process.communicate()[0]
     return process.returncode, text
 
 
 def entries(folder):
+    """Returns the steps that a run has recorded in a folder."""
     with open(os.path.join(folder, 'results.jsonl')) as f:
         return [entry for entry in map(json.loads, f) if 'step' in entry]
 
 
 def read(folder, name):
+    """The text of a file."""
     with open(os.path.join(folder, name)) as f:
         return f.read()
 
@@ -169,6 +176,7 @@ def ours():
 
 
 def refused(pattern, *arguments, **more):
+    """A wrong command line must be refused in one line with this text, and write nothing."""
     status, text = run(*arguments, **more)
     lines = text.strip().splitlines()
     check(status == 2 and pattern in text and len(lines) >= 1 and pattern in lines[-1],
@@ -190,10 +198,12 @@ def steps(name, expected_status, *arguments, **more):
 
 
 def states(entry):
+    """Returns the states of the measurements that a step has printed."""
     return [o['state'] for o in entry.get('stdout', []) if 'state' in o]
 
 
 def names(list_of):
+    """Returns the steps' names."""
     return [entry['step'] for entry in list_of]
 
 
@@ -331,6 +341,7 @@ def tools():
 
 
 def limits():
+    """Steps are left out if they would exceed a deadline or a budget of time."""
     list_of, _ = steps('deadline', 1, '--steps', 'attributes,fp64-4096', '--deadline', '310',
                        '--used', '280')
     check(list_of[0]['exit'] == 0 and 'does not fit' in list_of[1]['skipped'], 'the deadline',
@@ -360,6 +371,7 @@ def repeats():
 
 
 def interrupts():
+    """A run that is interrupted stops its processes and keeps its results."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         folder, pipe = os.path.join(WORK, 'stop%d' % number), os.path.join(WORK, 'pipe%d' % number)
         os.mkfifo(pipe)
@@ -377,6 +389,7 @@ def interrupts():
 
 
 def bad_input():
+    """Bad arguments and folders are refused."""
     out = os.path.join(WORK, 'none')
     refused('nowhere is not a folder', 'nowhere', out)
     refused('has no tools/limber', TOOLS, out)

@@ -66,9 +66,11 @@ TEXT
 END
 chmod +x bin/nvdisasm bin/ptx
 
+# Makes the figure.
 ladder() {  # VARIABLE=VALUE...
     env "$@" "$limber" reproduce --quick -o out ladder
 }
+# Prints how many rows match.
 rows() {  # pattern: how many steps' rows have it
     grep -Ec "$1" out/ladder-gpu.csv
 }

@@ -9,6 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 printf '1,2\n3,4\n' > "$work/a.csv"
 
+# Computes a product as on an old CPU, and checks it.
 product() {     # command line, CPU, contract
     LIMBER_CACHE=off qemu-x86_64 -cpu "$2" "$1" gemm "$work/a.csv" "$work/a.csv" -o csv:- \
         --contract "$3" > "$work/out" 2> "$work/told" || { cat "$work/told"; exit 1; }

@@ -16,20 +16,25 @@ with open(f"{source}/CMakeLists.txt", encoding="utf-8") as file:
 
 
 def check_options(names):
+    """Checks that CMakeLists.txt has these options."""
     unknown = set(names) - OPTIONS
     assert not unknown, f"CMakeLists.txt has no {', '.join(sorted(unknown))}"
 
 
 class Version(str):
+    """Stands for Spack's class: a version with its parts."""
     def up_to(self, parts):
+        """As Spack's Version.up_to."""
         return ".".join(self.split(".")[:parts])
 
 
 class Spec:
+    """Stands for Spack's class: a chosen set of variants."""
     def __init__(self, choice):
         self.choice = choice
 
     def satisfies(self, text):
+        """Whether a variant is on ("+name") or off ("~name")."""
         assert text[0] in "+~" and text[1:] in self.choice, f"{text} is no variant"
         return self.choice[text[1:]] == (text[0] == "+")
 
@@ -38,6 +43,7 @@ class Spec:
 
 
 class CMakePackage:
+    """Stands for Spack's base class of packages that are built by CMake."""
     def define(self, name, value):
         return name, value
 
@@ -46,9 +52,12 @@ class CMakePackage:
 
 
 def spack():
+    """Executes the Spack recipe with stand-ins for Spack's functions, and checks the options that
+    it passes."""
     variants, seen = {}, []
 
     def depends_on(spec, **options):
+        """Spack's depends_on: checks its arguments, and records the package."""
         assert re.match(r"[a-z][\w-]*(@[\d.:]+)?:? ?(\+\w+)?$", spec), spec
         assert set(options) <= {"type", "when"}, options
         for kind in options.get("type", ()) if not isinstance(options.get("type"), str) \
@@ -82,6 +91,7 @@ def spack():
 
 
 def conda():
+    """Parses the conda recipe, and checks the options that it passes."""
     import rattler_build
 
     recipe = rattler_build.Stage0Recipe.from_file(f"{source}/tools/package/conda/recipe.yaml")

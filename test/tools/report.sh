@@ -18,6 +18,7 @@ looks() {  # page, pattern
     expect 0 '^good$' awk -f "$here/contrast.awk" "$1"
     is_shown "$1" "$2"
 }
+# Checks that a browser shows a page as wanted, wide and narrow.
 is_shown() {  # page, pattern
     [ -n "$browser" ] || return 0
     cat "$1" "$check" > looked.html
@@ -272,6 +273,7 @@ END
 
 # ---- contrast.awk finds colours that are hard to read, and a scheme that is absent ----
 "$limber" report steps.json --html page.html || exit 1
+# Checks that a spoilt page is found.
 spoilt() {  # the sed program that spoils the page, what is found
     sed "$1" page.html > spoilt.html
     expect 0 "$2" awk -f "$here/contrast.awk" spoilt.html

@@ -12,6 +12,7 @@ import suites       # noqa: E402
 
 
 class Lines(unittest.TestCase):
+    """Comparison of a suite's output lines between two libraries."""
     def test_numbers_may_differ_in_their_last_digits(self):
         near = suites.Suites.near
         self.assertTrue(near("[1] 0.1234567 -3e5", "[1] 0.1234568 -3e5"))
@@ -30,7 +31,9 @@ class Lines(unittest.TestCase):
 
 
 class Arguments(unittest.TestCase):
+    """Command lines of tools/suites.py."""
     def run_it(self, *options):
+        """Runs suites.py with options."""
         return subprocess.run([sys.executable, os.path.join(TOOLS, "suites.py"), *options],
                               capture_output=True, text=True, check=False)
 

@@ -17,6 +17,7 @@ json='\\u001b]0;x\\u0007\\rz\\u0008\\u007f\\u009bJ'
 
 ascii='[\001-\010\013-\037\177]' others='[\200-\237]'
 controls=$(printf "$ascii\\|\302$others\\|^$others\\|[\001-\176]$others")
+# Checks that an answer has no control characters.
 safe() {    # pattern of the answer, command...: whatever its status
     pattern=$1
     shift

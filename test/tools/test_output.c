@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
+/* Writes a file through output_open; if not `ok`, the writing is given up. */
 static bool write_text(const char *path, const char *text, bool ok)
 {
     struct output o;

@@ -662,6 +662,7 @@ expect 0 '^; way=' sh -c 'cat dumps/*/way.txt'
 
 # An integer keeps all digits: it is read exactly, or refused with file, line and value.
 printf '%%%%MatrixMarket matrix array integer general\n1 1\n1\n' > unit.mtx
+# Writes a matrix of one integer.
 integer() {
     printf '%%%%MatrixMarket matrix array integer general\n1 1\n%s\n' "$1" > integer.mtx
 }

@@ -9,11 +9,14 @@ calls = []
 
 
 class Counted(gdb.Breakpoint):
+    """A breakpoint that records the call of a function, and stops the program where packing
+    begins."""
     def __init__(self, address, name):
         super().__init__("*0x" + address, internal=True)
         self.name = name
 
     def stop(self):
+        """Called by gdb: notes the call; True stops the program, where packing begins."""
         calls.append(self.name)
         return self.name in ("run_pack", "limber_unpacked_run")
 

@@ -23,6 +23,8 @@ typedef __float128 quad;
 typedef long double quad;
 #endif
 
+/* PICKS: elements of a result that are checked. MOST_SETS: sets of operands, which take turns.
+ * ELEMENT: bytes of the largest element. */
 enum {
     MOST_SAMPLES = 99,
     PICKS = 200,
@@ -43,6 +45,7 @@ enum {
 const char *device_open(int device, bool pinned);
 void device_close(void);
 
+/* A GPU. */
 struct device_info {
     char name[96];
     /* driver: its version, 13000 for 13.0; major.minor: compute capability; units: number of
@@ -337,6 +340,7 @@ struct library {
     void *gemm[2]; /* addresses of cblas_dgemm and cblas_sgemm */
 };
 
+/* What Limber is compared with: a function of another library, or of this program. */
 struct peer {
     /* word: in the benchmark's rows, which several peers may share; name: in tables */
     const char *word, *name;
@@ -423,6 +427,7 @@ bool cpfloat_gemm(struct contender *c);
 
 bool cpu_has(const char *feature); /* feature: avx2, avx512, vnni, avxvnni or fma */
 
+/* A measured limit of the hardware. */
 struct limit {
     const char *what, *unit;
     double rate; /* units (of struct loop in limits.c) per second, of all threads together */
@@ -465,6 +470,7 @@ struct results {
     char torch[48]; /* name of PyTorch in the ratios of `means` */
 };
 
+/* The options and the state of a run. */
 struct bench {
     bool gpu, json;
     bool cpu_time; /* times are the process's CPU time, not wall time */

@@ -214,6 +214,7 @@ static int remove_entry(const char *path, const struct stat *about, int type, st
     return remove(path);
 }
 
+/* Makes a temporary folder, and writes its path. */
 static bool make_directory(char *path, size_t size)
 {
     const char *tmp = limber_variable_value("TMPDIR");
@@ -410,6 +411,7 @@ bool latency_rows(struct bench *b)
 
 /* ---- latency of calls on a GPU --------------------------------------------------------------- */
 
+/* CALLS: samples of a series.  QUEUED: calls in a sample of queued calls. */
 enum { CALLS = 9, QUEUED = 100 };
 
 /* State while a series of calls on a GPU is timed, in contexts that start with a cache in `dir`. */

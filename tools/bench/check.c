@@ -126,6 +126,7 @@ static struct place place_of(bool nchw, const struct extent *e, int64_t at)
     return (struct place){ row, c, p / (e->h * e->w), p / e->w % e->h, p % e->w };
 }
 
+/* Replaces a missing depth (0) by 1. */
 static int64_t max_1(int64_t x)
 {
     return x > 0 ? x : 1;

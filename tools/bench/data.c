@@ -17,6 +17,7 @@ static double uniform(uint64_t *state)
     return ((double)(random_bits(state) >> 12) + 0.5) * 0x1p-52;
 }
 
+/* Draws a multiple of 2^-53 in (-1,1). */
 static double signed_uniform(uint64_t *state)
 {
     uint64_t bits = random_bits(state);
@@ -135,11 +136,13 @@ static int64_t row_start(const struct tensor *t, int64_t row)
            (int64_t)((bits >> 32) % (SLACK / STEP + 1)) * STEP;
 }
 
+/* Returns the host's copy of a row, which is a part of the pool. */
 const void *tensor_row(const struct tensor *t, int64_t row)
 {
     return (const char *)t->pool->data + (size_t)row_start(t, row) * t->format.size;
 }
 
+/* Copies each row from its place in the pool in device memory. */
 bool tensor_fill(struct tensor *t, const void *device_pool)
 {
     size_t size = t->format.size, bytes = (size_t)t->cols * size;

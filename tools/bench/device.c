@@ -56,11 +56,13 @@ enum { UNITS = 16, L2 = 38, MAJOR = 75, MINOR = 76, RELAXED = 2 };
 
 #define DECLARE(here, symbol, arguments) int(*here) arguments;
 #define NEEDED(here, symbol, arguments) { #symbol, &cu.here },
+/* The functions of libcuda. */
 static struct {
     DRIVER(DECLARE)
 } cu;
 static const struct symbol needed[] = { DRIVER(NEEDED) };
 
+/* The open device; from, to: events around the timed work. */
 static struct {
     void *stream, *from, *to;
     int device;
@@ -219,6 +221,7 @@ void *device_alloc(size_t bytes)
     return check_driver(cu.alloc(&at, bytes), "cuMemAlloc") ? (void *)(uintptr_t)at : NULL;
 }
 
+/* Frees what device_alloc and its like returned. */
 void device_free(void *data)
 {
     if (!gpu.open)
@@ -248,6 +251,7 @@ bool device_get(void *to, const void *from, size_t bytes)
     return check_driver(cu.get_back(to, address_of(from), bytes), "cuMemcpyDtoH");
 }
 
+/* Copies on the device, or on the host if no device is open. */
 bool device_copy(void *to, const void *from, size_t bytes)
 {
     if (gpu.open)
@@ -257,6 +261,7 @@ bool device_copy(void *to, const void *from, size_t bytes)
     return true;
 }
 
+/* Fills memory of the device, or of the host if no device is open. */
 bool device_fill(void *to, int byte, size_t bytes)
 {
     if (gpu.open)

@@ -11,6 +11,7 @@
 /* Constants of nvml.h. */
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
 
+/* The functions of NVML. */
 static struct {
     int (*init)(void);
     int (*shutdown)(void);
@@ -31,6 +32,7 @@ static const struct symbol needed[] = {
 };
 
 static struct library monitor;
+/* NVML's handle of the device; NULL if it cannot be watched. */
 static void *watched;
 static struct device_now last;
 

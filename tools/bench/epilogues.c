@@ -11,12 +11,14 @@
 
 enum { DNN_RELU = 0x20, DNN_GELU_TANH = 0x2b, DNN_BIAS = 41 };
 
+/* An epilogue to measure. */
 static const struct steps_of {
     const char *what, *text;
     int dnn; /* oneDNN's algorithm of the elementwise post-op */
 } steps[] = { { "bias, relu", "%1 = add %x %bias\n%2 = relu %1\n", DNN_RELU },
               { "bias, gelu_tanh", "%1 = add %x %bias\n%2 = gelu_tanh %1\n", DNN_GELU_TANH } };
 
+/* The products and convolutions to which each epilogue is added. */
 static const struct factors_of {
     const char *of, *to;
     int64_t n, k;

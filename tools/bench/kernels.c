@@ -68,12 +68,15 @@ bool quad_gemm(struct contender *c)
         (h) = s_; \
     } while (0)
 
+/* The arguments of a register tile. */
 struct tile {
     const double *a, *b; /* packed panels of A and B */
     double *out; /* each row of the tile: vectors of high parts, then vectors of low parts */
     long k;
 };
 
+/* WIDE_ROW adds the product of an element of A, row i, and two vectors of B to the sums of that
+ * row. WIDE_SAVE stores the sums of row i. */
 #define WIDE_ROW(i) \
     do { \
         __m512d ah_ = _mm512_set1_pd(a[2 * (i)]); \
@@ -111,6 +114,7 @@ static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
     WIDE_SAVE(2);
 }
 
+/* As WIDE_ROW and WIDE_SAVE, with one vector of four doubles in a row. */
 #define NARROW_ROW(i) \
     do { \
         __m256d ah_ = _mm256_set1_pd(a[2 * (i)]); \
@@ -143,6 +147,7 @@ static __attribute__((target("avx2,fma"))) void tile_narrow(const struct tile *t
     NARROW_SAVE(2);
 }
 
+/* Rows of a register tile. */
 enum { ROWS = 3 };
 
 static int tile_columns(void)

@@ -77,6 +77,7 @@ struct loop {
  * across a call. */
 #define ZERO_Z(r) "vpxorq %%zmm" #r ", %%zmm" #r ", %%zmm" #r "\n"
 #define ZERO_Y(r) "vpxor %%ymm" #r ", %%ymm" #r ", %%ymm" #r "\n"
+/* Define a function that runs the instructions X n times, after it has cleared the registers. */
 #define WIDE(name, X) \
     static __attribute__((noinline)) void name(long n, const char *buffer) \
     { \
@@ -202,6 +203,7 @@ struct worker {
     double begin, end;
 };
 
+/* Thread: waits for the start, then runs its loop. */
 static void *run_worker(void *argument)
 {
     struct worker *w = argument;

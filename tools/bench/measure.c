@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* MOST_REPEATS: calls in a sample. READ_WHOLE: bytes of a result that is searched for elements that
+ * were not written. */
 enum { MOST_REPEATS = 1000, READ_WHOLE = 64 << 20 };
 /* Seconds of a call above which fewer samples are taken. */
 static const double slow = 0.1, very_slow = 1;
@@ -190,6 +192,7 @@ static size_t result_bytes(const struct contender *c)
     return (size_t)(c->work->batch * c->work->m * c->work->n) * c->now->fy.size;
 }
 
+/* Fills the result with NaN, so that elements that are not written show. */
 bool result_poison(const struct contender *c)
 {
     return device_fill(c->now->y, 0xff, result_bytes(c));
@@ -264,6 +267,7 @@ static void parse_formats(const char *words, struct operands *o)
     o->fy = *y ? format_of(y) : o->fa;
 }
 
+/* Returns a converted copy of an array, which the caller frees. */
 static void *convert_copy(limber_format to, const void *x, limber_format from, int64_t count)
 {
     void *out = malloc((size_t)count * to.size);
@@ -465,11 +469,13 @@ static bool begin_own(struct contender *c)
     return status == LIMBER_STATUS_OK || stop_limber_failed(c, status);
 }
 
+/* Prepares a contender: a peer library, or a variant of Limber. */
 static bool begin_contender(struct contender *c)
 {
     return c->peer ? begin_peer(c) : begin_own(c);
 }
 
+/* Frees what begin_contender made. */
 static void end_contender(struct contender *c)
 {
     if (c->peer && c->peer->release && c->prepared)

@@ -36,6 +36,7 @@ enum {
     DNN_ROOM = 8192
 };
 
+/* As dnnl_exec_arg_t. */
 struct dnn_argument {
     int which;
     void *memory;

@@ -11,6 +11,7 @@
 /* oneDNN's constants. */
 enum { DNN_INFERENCE = 96, DNN_TANH = 0x21, DNN_EXP = 0x2a, DNN_GELU = 0x31 };
 
+/* The functions to measure. */
 static const struct function {
     limber_function function;
     int dnn; /* oneDNN's algorithm; 0 if it has none */
@@ -19,6 +20,7 @@ static const struct function {
                   { LIMBER_FUNCTION_GELU, DNN_GELU },
                   { LIMBER_FUNCTION_CAST, 0 } };
 
+/* The formats of operand and result. */
 static const struct pair_of {
     const char *from, *to;
     int dnn; /* oneDNN's type of operand and result; 0 if it has none */

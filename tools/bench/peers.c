@@ -91,6 +91,7 @@ static bool call_cblas(struct contender *c)
     return true;
 }
 
+/* Opens a library that has cblas_dgemm and cblas_sgemm. */
 static bool open_cblas(struct library *l)
 {
     if (!library_load(l))
@@ -100,6 +101,7 @@ static bool open_cblas(struct library *l)
     return (l->gemm[0] && l->gemm[1]) || library_refuse(l, "has no cblas_dgemm");
 }
 
+/* True if an OpenBLAS core name stands for a CPU with AVX-512. */
 static bool has_avx512_kernels(const char *core)
 {
     return strcasestr(core, "skylakex") || strcasestr(core, "cooperlake") ||
@@ -409,6 +411,7 @@ static bool run_xsmm(struct contender *c)
     return true;
 }
 
+/* Compiles a GEMM by libxsmm for the contender's shape.  Returns false if it compiles none. */
 static bool prepare_xsmm(struct contender *c)
 {
     double one = 1, zero = 0;
@@ -457,6 +460,7 @@ static void set_interposed_threads(int threads)
     setenv("LIMBER_THREADS", text, 1);
 }
 
+/* Opens liblimber_blas, which then computes under `native`. */
 static bool open_interposed(struct library *l)
 {
     setenv("LIMBER_CONTRACT", "native", 1);
@@ -585,6 +589,7 @@ static struct library *const libraries[] = { &openblas, &blis,        &mkl,   &o
                                              &cublas,   &cublaslt,    &cudnn };
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
+/* Loads the libraries that rows use. */
 void peers_open(const struct bench *b)
 {
     /* This must precede the loading of all libraries.  Threads that spin while they wait take CPUs
@@ -602,6 +607,7 @@ void peers_close(void)
             libraries[i]->close();
 }
 
+/* Sets the number of threads of all libraries that were opened. */
 void peers_threads(int threads)
 {
     for (int i = 0; i < LIBRARIES; i++)

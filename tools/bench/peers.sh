@@ -51,6 +51,7 @@ work=$(mktemp -d "$folder/work.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 missing=
 
+# Notes that a peer is missing.
 lacks() {  # peer, why
     echo "$1: $2" >&2
     missing="$missing $1"

@@ -12,6 +12,7 @@ enum { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_32I = 10, R_16BF = 14 };
 enum { AS_32F = 68, AS_64F = 70, AS_32I = 72, AS_TF32 = 77, AS_BF16X9 = 78, AS_FIXED = 79 };
 enum { DESC_TRANSA = 3, PREFERENCE_BYTES = 1, LT_WORKSPACE = 64 << 20 };
 
+/* Functions of cuBLAS that are called: field, symbol, parameters. */
 #define BLAS(F) \
     F(create, cublasCreate_v2, (void **)) \
     F(destroy, cublasDestroy_v2, (void *)) \
@@ -30,6 +31,7 @@ enum { DESC_TRANSA = 3, PREFERENCE_BYTES = 1, LT_WORKSPACE = 64 << 20 };
 #define DECLARE(here, symbol, arguments) int(*here) arguments;
 #define NEEDED_BLAS(here, symbol, arguments) { #symbol, &blas.here },
 
+/* The functions of cuBLAS, and what they need. */
 static struct {
     void *handle, *room;
     size_t bytes; /* size of `room`, the workspace */
@@ -147,6 +149,7 @@ struct heuristic {
     int reserved[4];
 };
 
+/* Functions of cuBLASLt that are called: field, symbol, parameters. */
 #define LT(F) \
     F(create, cublasLtCreate, (void **)) \
     F(destroy, cublasLtDestroy, (void *)) \
@@ -165,6 +168,7 @@ struct heuristic {
        const void *, void *, void *, void *, const void *, void *, size_t, void *))
 #define NEEDED_LT(here, symbol, arguments) { #symbol, &lt.here },
 
+/* The functions of cuBLASLt, and descriptors that are kept for one shape. */
 static struct {
     void *handle, *desc, *rows, *cols, *result, *preference, *workspace;
     const struct peer *peer; /* the peer for which layouts are kept; none if m is 0 */

@@ -15,6 +15,7 @@ struct found {
     int determinism, math, reserved[3];
 };
 
+/* Functions of cuDNN that are called: field, symbol, type of the result, parameters. */
 #define DNN(F) \
     F(create, cudnnCreate, int, (void **)) \
     F(destroy, cudnnDestroy, int, (void *)) \
@@ -40,6 +41,7 @@ struct found {
 #define DECLARE(here, symbol, result, arguments) result(*here) arguments;
 #define NEEDED(here, symbol, result, arguments) { #symbol, &dnn.here },
 
+/* The functions of cuDNN, and descriptors that are kept for one shape. */
 static struct {
     void *handle, *x, *f, *y, *conv, *workspace;
     limber_conv shape; /* shape whose descriptors are cached, if `ready` */

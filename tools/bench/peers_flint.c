@@ -8,6 +8,7 @@
 
 enum { PRECISION = 113, SHIFT = 113, LIMBS = 4 };
 
+/* Functions of FLINT and Arb that are called: field, symbol, type of the result, parameters. */
 #define FLINT(F) \
     F(mat_init, fmpz_mat_init, void, (void *, long, long)) \
     F(mat_clear, fmpz_mat_clear, void, (void *)) \
@@ -30,10 +31,12 @@ enum { PRECISION = 113, SHIFT = 113, LIMBS = 4 };
 #define NEEDED_FLINT(here, symbol, result, arguments) { #symbol, &fl.here },
 #define NEEDED_ARB(here, symbol, result, arguments) { #symbol, &ar.here },
 
+/* The functions of FLINT. */
 static struct {
     FLINT(DECLARE)
     void (*threads)(int);
 } fl;
+/* The functions of Arb. */
 static struct {
     ARB(DECLARE)
 } ar;
@@ -90,6 +93,7 @@ static bool is_wide(const struct contender *c)
     return c->peer->code[0];
 }
 
+/* True for Arb, false for FLINT. */
 static bool is_arb(const struct contender *c)
 {
     return c->peer->code[1];

@@ -65,6 +65,7 @@ static void *describe_any_layout(int n, int type)
     return md;
 }
 
+/* Frees a memory descriptor. */
 static void md_free(void *md)
 {
     if (dnn.major >= 3 && md)
@@ -90,6 +91,7 @@ static void *describe_matmul(const void *a, const void *b, const void *c)
     return pd;
 }
 
+/* A prepared product of oneDNN. */
 struct dnn_state {
     void *primitive, *a, *b, *c;
 };

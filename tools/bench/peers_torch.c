@@ -81,6 +81,7 @@ static const char script[] =
     "        pass\n"
     "    print(seconds, flush=True)\n";
 
+/* The Python process that runs PyTorch, and the pipes to it. */
 static struct {
     pid_t pid; /* the child process; 0 if it is not started yet, -1 if PyTorch is absent */
     FILE *to, *from;

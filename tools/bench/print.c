@@ -16,6 +16,7 @@ static const char *const states[] = { [STATE_ok] = "ok",
                                       [STATE_skipped] = "skipped",
                                       [STATE_failed] = "FAILED" };
 
+/* Returns whether progress can be shown. */
 static bool on_terminal(void)
 {
     return isatty(2);
@@ -60,6 +61,7 @@ void print_text(struct bench *b, const char *format, ...)
 
 /* ---- the head of the tables ------------------------------------------------------------------ */
 
+/* Writes the CPU features on which the speed of products depends. */
 static void write_cpu_features(char *text, size_t size)
 {
     snprintf(text, size, "%s%s%s",
@@ -137,6 +139,7 @@ void print_group(struct bench *b, const char *name)
 
 /* ---- lines as JSON --------------------------------------------------------------------------- */
 
+/* Adds a problem's data and sizes to a JSON object. */
 static void add_shape(cJSON *j, const struct work *w)
 {
     if (*w->data_name)
@@ -149,6 +152,7 @@ static void add_shape(cJSON *j, const struct work *w)
                                 w->conv.layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
 
+/* Adds a line's ratio and the name of what it is a ratio to. */
 static void add_ratio(cJSON *j, const struct line *l)
 {
     if (l->ratio > 0) {
@@ -211,6 +215,7 @@ static const struct {
     { "memory_pools", 115 },
 };
 
+/* Adds the device's clocks, power and temperature. */
 static void add_clocks(cJSON *j, const struct device_now *d)
 {
     if (!d->sm_mhz)
@@ -254,6 +259,7 @@ cJSON *print_device(const struct bench *b)
     return j;
 }
 
+/* Prints an object as one line, and deletes it. */
 void print_object(cJSON *j)
 {
     char *text = cJSON_PrintUnformatted(j);
@@ -424,6 +430,7 @@ static void write_contender_name(const struct contender *c, char *text, size_t s
                  *c->report.scheme ? c->report.scheme : "?");
 }
 
+/* Writes a duration in milliseconds; "" if there is none. */
 static const char *write_ms(double seconds, char *text, size_t size)
 {
     *text = 0;

@@ -10,6 +10,7 @@
 
 enum { LINE = 1024, COUNT = 1 << 22 };
 
+/* The reductions to measure. */
 static const struct reduction {
     limber_reduction reduction;
     const char *name; /* Limber's and PyTorch's name */
@@ -19,6 +20,7 @@ static const struct reduction {
                    { LIMBER_REDUCTION_LAYER_NORM, "layer_norm" },
                    { LIMBER_REDUCTION_RMS_NORM, "rms_norm" } };
 
+/* The accumulators to measure. */
 static const struct carry {
     limber_carry carry;
     const char *name;

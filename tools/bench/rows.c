@@ -30,6 +30,7 @@ struct row {
 };
 
 #define SMALL "8 16 24 32 48 64 96 128"
+/* Rows of simulated units: `description` is the unit's. Those of COUNTED also keep statistics. */
 #define UNIT(name, description) \
     { "simulate", name,       "f32", "512 1024", "normal", "simulate native/fp32* cpfloat", \
       "unit",     description }
@@ -42,14 +43,17 @@ struct row {
  * printed for each kind. */
 #define CONV(group, name, of, formats, shape, data, by) \
     { group, name ";" of, formats, shape, data, by, "conv" }
+/* The gradient with respect to the data or the filters: `way` is DATA or FILTER. */
 #define BACKWARD(group, name, of, shape, way) \
     { group,    name ";" of,        "f32",  shape, \
       "normal", "native conv-any*", "conv", .operation = LIMBER_OPERATION_CONV_BACKWARD_##way }
+/* The gradient with respect to the data, by filters prepared before the timing. */
 #define PREPARED_BACK(group, name, of, shape) \
     { group,    name ";" of, \
       "f32",    shape, \
       "normal", "native/prepared conv-any* native/plain", \
       "conv",   .operation = LIMBER_OPERATION_CONV_BACKWARD_DATA }
+/* All rows of a layer.  `count`: ",GROUPS" of `sizes`, or "" for one group. */
 #define CPU_LAYER(group, name, of, shape, count) \
     CONV(group, name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
          "native conv-plain* conv-any"), \
@@ -78,7 +82,10 @@ struct row {
                       shape ",nhwc" count), \
         BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER), \
         BACKWARD(group, name, of "backward filter NHWC", shape ",nhwc" count, FILTER)
+/* The rows of a layer of ResNet-18. */
 #define RESNET(name, shape) CPU_LAYER("conv/resnet18", name, "", shape, "")
+/* Rows of layers of MobileNetV2: 1 x 1 convolutions of h x h images from c to o channels, and
+ * depthwise 3 x 3 convolutions. */
 #define MOBILE(c, h, o) \
     CPU_LAYER("conv/mobilenetv2", "1x1 " #c " -> " #o ", " #h, "", #c "," #h "," #o ",1,1", "")
 #define DEPTHWISE(c, h, stride) \
@@ -310,6 +317,7 @@ static const struct row gpu_rows[] = {
  * do not depend on it. */
 static const char once[] = "latency,threads,workspace,interposed";
 
+/* Points *rows to the table of the CPU or the GPU, and returns its number of rows. */
 static int table_of(bool gpu, const struct row **rows)
 {
     *rows = gpu ? gpu_rows : cpu_rows;
@@ -503,6 +511,7 @@ static const char *scheme_named(const char *word)
     return NULL;
 }
 
+/* Appends c to the contenders of w, and returns the copy; NULL if the list is full. */
 static struct contender *add_contender(struct work *w, struct contender c)
 {
     if (w->count == MOST_CONTENDERS)
@@ -631,6 +640,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
 
 /* ---- output of `limber bench` ---------------------------------------------------------------- */
 
+/* Returns the CPU's peak rate of INT8 multiply-adds, measured at the first call. */
 static double measure_int8_peak(struct bench *b)
 {
     if (b->results.int8 == 0)
@@ -651,6 +661,7 @@ static double peak_share(struct bench *b, const struct work *w)
     return c->report.rows * w->products / measure_int8_peak(b) / c->times.median;
 }
 
+/* True if rates are printed in multiply-adds, not in FLOPS: for integers and units. */
 static bool counts_macs(const struct work *w)
 {
     return w->fc.kind == LIMBER_KIND_INT || w->unit_words;
@@ -951,6 +962,7 @@ static void show_means(struct bench *b)
     b->results.mean_count = 0;
 }
 
+/* The ways of printing a row: the word in `struct row`, and the function that prints. */
 static const struct show {
     const char *word;
     void (*lines)(struct bench *b, const struct work *w);
@@ -969,6 +981,7 @@ static const struct show {
     { "conv", show_conv, false },
 };
 
+/* Returns how a row is printed; the usual way if the row names none. */
 static const struct show *show_of(const struct row *r)
 {
     for (size_t i = 1; r->show && i < sizeof shows / sizeof *shows; i++)
@@ -1258,6 +1271,7 @@ static bool row_uses(const struct bench *b, const struct row *r, const struct li
     return false;
 }
 
+/* True if --rows includes a row that needs library l. */
 bool rows_use_library(const struct bench *b, const struct library *l)
 {
     const struct row *rows;

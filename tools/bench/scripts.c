@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Words of the command line that run a Python script. */
 static const struct {
     const char *word, *file;
 } scripts[] = { { "apps", "apps.py" }, { "python", "python_calls.py" } };

@@ -25,6 +25,7 @@ struct launch_config { /* CUlaunchConfig */
     unsigned attributes;
 };
 
+/* The functions of libcuda. */
 static struct {
     int (*get_function)(void **, void *, const char *);
     launch_fn *launch;
@@ -48,6 +49,7 @@ static struct {
     void *function, *from, *to;
 } launches[MOST_LAUNCHES];
 static int launch_count;
+/* is_on: launches are timed now.  is_broken: timing has failed. */
 static bool is_on, is_broken;
 
 /* Finds the functions of the CUDA driver that the program has loaded.  Returns false if it has

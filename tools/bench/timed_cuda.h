@@ -3,6 +3,7 @@
 #ifndef LIMBER_TIMED_CUDA_H
 #define LIMBER_TIMED_CUDA_H
 
+/* The launches of one kernel. */
 struct timed_kernel {
     char name[48];
     int launches;

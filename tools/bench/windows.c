@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+/* Layers to measure: channels, height and width, filters, window. */
 static const struct shape {
     const char *name;
     int64_t c, h, o, r;
@@ -14,6 +15,7 @@ static const struct shape {
                { "1x1 64 -> 384, 14", 64, 14, 384, 1 },
                { "1x1 768 -> 768, 16", 768, 16, 768, 1 } };
 
+/* The ways of computing each layer. */
 static const struct kind {
     const char *name, *from, *to, *scheme, *unit;
     limber_promise promise;

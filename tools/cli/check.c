@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* EXACT_BITS, WIDE_BITS: bits that hold any sum of products exactly; WIDE_BITS if an operand is in
+ * binary128. SAMPLES: elements that are checked at random. */
 enum { EXACT_BITS = 4800, WIDE_BITS = 70000, SAMPLES = 2000 };
 
 /* Sets x to the binary128 number at p, exactly. */

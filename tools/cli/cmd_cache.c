@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The listing of the cache's entries; bad: number of damaged ones. */
 struct listing {
     cJSON *entries; /* owned; NULL if the list is printed as text */
     bool verify;
@@ -52,6 +53,7 @@ static int print_entry(void *user, const limber_cache_entry *e)
     return 0;
 }
 
+/* Prints an object, and deletes it. */
 static void print_object(cJSON *j)
 {
     char *s = cJSON_Print(j);
@@ -135,6 +137,7 @@ static int print_list(limber_context *ctx, bool verify, bool json)
     return 0;
 }
 
+/* Removes kernels from the cache, and prints how many. */
 static int clear_cache(limber_context *ctx, bool damaged)
 {
     size_t removed;

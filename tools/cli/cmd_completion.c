@@ -64,6 +64,7 @@ static void each_word(const char *takes, void (*item)(const char *word))
     }
 }
 
+/* True if one of the words of `takes`, which are separated by |, names a file. */
 static bool takes_file(const char *takes)
 {
     for (; takes && *takes; takes += strcspn(takes, "|"), takes += *takes == '|')
@@ -72,6 +73,7 @@ static bool takes_file(const char *takes)
     return false;
 }
 
+/* True until a word of the list is printed. */
 static bool first;
 
 static void print_word(const char *word)
@@ -128,6 +130,7 @@ static void bash_option(const struct poptOption *o)
     printf("\" files=%s ;;\n", takes_file(value) ? "yes" : "no");
 }
 
+/* Prints an option's long name, for bash. */
 static void bash_name(const struct poptOption *o)
 {
     char text[64];
@@ -316,6 +319,7 @@ static void zsh_end(void)
 
 /* ---- the script for fish --------------------------------------------------------------------- */
 
+/* The condition under which fish offers what is printed next. */
 static char fish_when[128];
 
 static void fish_begin(void)
@@ -386,6 +390,7 @@ static void print_command(const struct shell *s, const struct command *c, const 
     s->end_command();
 }
 
+/* The shell and the command whose options are printed. */
 static const struct shell *shell_now;
 static const struct command *command_now;
 

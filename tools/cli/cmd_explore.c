@@ -111,6 +111,7 @@ static bool make_unit(const struct explore *e, struct trial *t)
     return true;
 }
 
+/* Reads the format of --stored, whose bits are the trial's cost. */
 static bool read_stored_format(struct trial *t)
 {
     if (limber_format_named(t->format, &t->stored) != LIMBER_STATUS_OK ||
@@ -121,6 +122,7 @@ static bool read_stored_format(struct trial *t)
     return true;
 }
 
+/* Reads the contract of a trial. */
 static bool read_contract(struct trial *t)
 {
     t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
@@ -655,6 +657,7 @@ static bool print_json(const struct explore *e)
     return json_print(j);
 }
 
+/* Writes a field of CSV; an empty one for NaN. */
 static void field(FILE *f, double x)
 {
     if (isnan(x))

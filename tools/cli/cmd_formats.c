@@ -11,6 +11,7 @@
 #include <popt.h>
 #include <string.h>
 
+/* Formats that have another name. */
 static const struct other_name {
     limber_format format;
     const char *name;

@@ -24,6 +24,7 @@ void commands_list(FILE *out)
             "example: limber gemm A.npy B.npy -o C.npy --contract correct --check\n");
 }
 
+/* "..." after a word that ends in =, since any value may follow. */
 static const char *rest_of(const char *word)
 {
     return word[strlen(word) - 1] == '=' ? "..." : "";

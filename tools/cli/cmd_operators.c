@@ -33,6 +33,7 @@ static void add_error(struct errors *e, double exact, double rounded, double wei
     e->weight += weight;
 }
 
+/* Divides the sums of errors by their weights. */
 static void finish_means(struct errors *e)
 {
     e->mean /= e->weight > 0 ? e->weight : 1;
@@ -82,6 +83,7 @@ static double weight_of(const struct inputs *in, double x)
     return in->evenly ? ldexp(1, exponent) : 1;
 }
 
+/* Rounds x to format f, and returns it as a double. */
 static double round_to(limber_format f, double x)
 {
     char bits[16];
@@ -129,6 +131,7 @@ struct range {
     double low[4], high[4];
 };
 
+/* Functions with one set of published error figures. */
 static const struct group {
     const char *functions;
     struct range published;

@@ -42,6 +42,7 @@ struct explanation {
     struct measured run;
 };
 
+/* The report of the run if there was one, else that of the plan. */
 static const limber_report *best_known(const struct cli_product *p, const struct explanation *t)
 {
     return p->run ? &t->run.warm : &t->plan;

@@ -11,6 +11,7 @@
 
 enum source { COMPILED, FOUND, INTERPRETED, SOURCES };
 
+/* The state of the command; made: kernels by how they were obtained. */
 struct prebuild {
     limber_context *ctx;
     cJSON *rows; /* owned; NULL if text is printed */
@@ -92,6 +93,7 @@ static bool make_report(struct prebuild *p, const char *path, const char *text)
 
 /* ---- shapes from a list ---------------------------------------------------------------------- */
 
+/* A shape of the list, with the words of its contract and scheme. */
 struct shape {
     int64_t m, n, k;
     char format[24], contract[24], scheme[64];
@@ -176,6 +178,7 @@ static bool run_shape(struct prebuild *p, const struct shape *s, const limber_co
     return ok;
 }
 
+/* Reads a word after the sizes in a line of a list of shapes. */
 static bool read_word(struct shape *s, const char *word)
 {
     if (strcmp(word, "alpha") == 0)
@@ -269,6 +272,7 @@ static bool make_file(struct prebuild *p, const char *path)
     return ok;
 }
 
+/* True if the context computes on a GPU. */
 static bool is_gpu_used(limber_context *ctx)
 {
     const limber_contract native = { .size = sizeof(limber_contract),

@@ -106,6 +106,7 @@ static int sum_products(void *user, const double *a, const double *b, int64_t k,
 
 /* ---- what is asked, from options ------------------------------------------------------------- */
 
+/* The options of the command line. */
 struct options {
     char *blas, *routine, *unit, *contract, *format, *shape, *at;
     int trials, json;

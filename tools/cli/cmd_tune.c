@@ -6,6 +6,7 @@
 #include <popt.h>
 #include <stdlib.h>
 
+/* The lines shown so far. */
 struct shown {
     cJSON *rows; /* owned; NULL if text is printed */
     int count;

@@ -82,7 +82,7 @@ static const struct {
     { "start", "c: the outermost sum starts from C" },
     { "out", "the result is rounded once more, to this" },
 };
-/* What the words behind a format say. */
+/* Meanings of the words after a format in a description of a unit. */
 static const struct {
     const char *word, *meaning;
 } suffixes[] = {

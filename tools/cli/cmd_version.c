@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A library that was searched for. */
 struct found {
     char version[64], file[512]; /* "" if unknown */
     char why_not[320]; /* why it is absent; "" if it was found */

@@ -7,6 +7,7 @@
 
 struct poptOption;
 
+/* A command of `limber`. */
 struct command {
     const char *name, *about, *page;
     /* Argument after the command's name, in the form of an option's description: "FILE", a kind

@@ -232,6 +232,7 @@ bool is_pipe(const char *path)
     return strcmp(path, "-") == 0 || (n == 5 && strcmp(path + 3, ":-") == 0);
 }
 
+/* The descriptor of standard output, which moves if messages are sent to standard error. */
 static int result = STDOUT_FILENO;
 
 void send_messages_to_stderr(const char *path)
@@ -272,6 +273,7 @@ bool check_picture_name(const char *path, const char *option, bool png)
             false);
 }
 
+/* The kinds of files that can be written. */
 static const struct form {
     const char *ending, *pipe; /* extension; name that stands for standard output */
     bool (*write)(FILE *f, const char *path, const struct array *a);
@@ -280,6 +282,8 @@ static const struct form {
               { ".mtx", "mtx:-", mtx_write },
               { ".csv", "csv:-", csv_write } };
 
+/* Returns the file format that the name's extension tells; with a message, NULL if it tells
+ * none. */
 static const struct form *form_of(const char *path)
 {
     if (strcmp(path, "-") == 0)

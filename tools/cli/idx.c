@@ -13,6 +13,7 @@
 
 enum { MOST_PACKED = 1032 };    /* most bytes that deflate makes of a compressed byte */
 
+/* The types of elements, with their codes in the file. */
 static const struct {
     unsigned char code;
     const char *format;
@@ -27,6 +28,7 @@ static bool report_error(gzFile f, const char *path, const char *what)
     return false;
 }
 
+/* Sets the array's format by IDX's code of a type.  False if the code is unknown. */
 static bool set_format(struct array *a, unsigned char code)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -6,9 +6,11 @@
 #include <cjson/cJSON.h>
 #include <limits.h>
 
+/* HIGH, WIDE: cells of the printed grid. LEVELS: characters of `ramp`. */
 enum { HIGH = 32, WIDE = 64, LEVELS = 8 };
 static const char ramp[LEVELS + 1] = ":-=+*#%@";
 
+/* Divides an operand's tiles into at most high x wide cells. */
 struct grid inspection_grid(const limber_inspection *l, int side, int64_t high, int64_t wide)
 {
     int64_t down = side ? l->tile_cols : l->tile_rows, across = side ? l->tile_rows : l->tile_cols;
@@ -30,6 +32,7 @@ static void add_tile(struct cell *c, const limber_tile *t)
     c->zero = c->zero && !finite;
 }
 
+/* Summarises the tiles of cell (x, y). */
 struct cell inspection_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
                             int64_t x)
 {
@@ -64,11 +67,13 @@ bool inspection_range(const limber_inspection inspection[2], int *least, int *mo
     return false;
 }
 
+/* Exponents that one letter of the map stands for. */
 static int step_of(int least, int most)
 {
     return (most - least + LEVELS) / LEVELS;
 }
 
+/* The letter of a cell: '!' special values, '.' zeros, else its largest exponent. */
 static char letter_of(const struct cell *c, int least, int most)
 {
     return c->special ? '!' : c->zero ? '.' : ramp[(c->emax - least) / step_of(least, most)];

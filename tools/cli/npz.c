@@ -31,6 +31,7 @@ struct member {
     unsigned method, flags;
 };
 
+/* Reads a little-endian number. */
 static uint64_t read_number(const unsigned char *p, int bytes)
 {
     uint64_t v = 0;

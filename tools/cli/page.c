@@ -85,6 +85,7 @@ void page_end(FILE *f)
 
 /* ---- cells of tables ------------------------------------------------------------------------- */
 
+/* Writes a table cell with a number, or an empty one for NaN. */
 void page_number(FILE *f, double x)
 {
     fputs("<td class=n>", f);
@@ -140,6 +141,7 @@ struct axis {
     int ticks;
 };
 
+/* Returns x on the axis's scale: linear or logarithmic. */
 static double to_scale(const struct axis *a, double x)
 {
     return a->base == 2 ? log2(x) : a->base == 10 ? log10(x) : x;
@@ -167,6 +169,7 @@ static void include_value(struct axis *a, double x)
     }
 }
 
+/* Adds a tick to an axis, once. */
 static void add_tick(struct axis *a, double x)
 {
     for (int i = 0; i < a->ticks; i++)
@@ -319,6 +322,7 @@ static void draw_mark(FILE *f, int i, double x, double y, bool hollow)
             i % COLOURS);
 }
 
+/* Closes the element that draw_mark() has opened for curve i. */
 static void end_mark(FILE *f, int i)
 {
     static const char *const names[SHAPES] = { "circle", "rect", "path" };

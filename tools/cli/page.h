@@ -28,6 +28,7 @@ void page_number(FILE *f, double x);
 void page_bar(FILE *f, double x, double most, double beside, bool grey);
 void page_ratio(FILE *f, double ratio);
 
+/* A point of a curve. */
 struct point {
     double x, y, low, high; /* low, high: confidence interval of y; NaN if there is none */
 };

@@ -7,6 +7,7 @@
 
 static const char *const sides[] = { "a", "b" };
 
+/* Adds the names of a set of kinds of tiles (bit i: kind i). */
 static void kinds_json(cJSON *j, unsigned kinds)
 {
     static const char *const name[] = { "zero", "narrow", "wide", "beyond" };

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Reads the option --split.  On failure prints a message and returns false. */
 static bool parse_split(struct cli_product *p)
 {
     if (!p->split)

@@ -156,6 +156,7 @@ static void add_site(struct run_totals *r, const struct group *g)
     r->sites++;
 }
 
+/* Enlarges a list of `count` groups by one. */
 static bool make_room(struct group **list, int count)
 {
     struct group *more = realloc(*list, ((size_t)count + 1) * sizeof **list);
@@ -535,6 +536,7 @@ static void find_advice(struct run_totals *r)
         advise(r, "Nothing to advise.");
 }
 
+/* Prints what a simulated unit counted, if there was one. */
 static void print_unit(const struct group *g)
 {
     if (g->products > 0)
@@ -544,11 +546,13 @@ static void print_unit(const struct group *g)
                g->underflow, g->overflow);
 }
 
+/* Returns a share of a group's products in percent. */
 static double percent(double part, const struct group *g)
 {
     return 100 * part / g->products;
 }
 
+/* The caller of a group's calls. */
 static const char *site_of(const struct group *g)
 {
     return *g->caller ? g->caller : "callers that are not listed";

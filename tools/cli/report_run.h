@@ -19,6 +19,7 @@ struct group {
     double products, swamped, partly, underflow, overflow; /* counts of a simulated unit */
 };
 
+/* The sums over the reports of a run. */
 struct run_totals {
     /* sums over all groups: calls that Limber computed, and calls that it did not */
     struct group served, left;

@@ -623,6 +623,7 @@ static const char *quantity_of(const cJSON *row)
     return slash ? slash + 1 : tag;
 }
 
+/* Writes the part of a tag SERIES/QUANTITY before the last "/". */
 static void series_name(const cJSON *row, char *name, size_t size)
 {
     const char *tag = json_word(row, "tag");

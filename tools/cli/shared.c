@@ -40,6 +40,7 @@ int complain(const char *format, ...)
     return 1;
 }
 
+/* What options_set_visitor has set: options_open passes the option table to it. */
 static struct {
     void (*visit)(void *user, const struct poptOption *table);
     void *user;

@@ -10,6 +10,7 @@
 #define RUN "python -m limber run --contract correct SCRIPT (Python), LD_PRELOAD (others)"
 #define PAGE(name) "docs/" name ".md"
 
+/* The topics of `limber help`. */
 static const struct topic {
     const char *word, *about, *page;
 } topics[] = {
@@ -190,6 +191,7 @@ void topic_tell(const char *word)
 /* Names of a routine of BLAS or LAPACK, without cblas_ and suffixes: without a type's letter, and
  * with each of the four letters. */
 #define EACH(X, name) X(name), X("s" name), X("d" name), X("c" name), X("z" name)
+/* The routines of BLAS and LAPACK that Limber computes. */
 static const struct routine {
     const char *name;
     bool lapack;

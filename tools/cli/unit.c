@@ -182,6 +182,7 @@ void statistics_print(const limber_unit *u, const limber_statistics *s)
 
 /* ---- statistics as JSON ---------------------------------------------------------------------- */
 
+/* Prints an object, and deletes it.  Returns false if memory runs out. */
 bool json_print(cJSON *j)
 {
     char *s = cJSON_Print(j);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* The words for contracts. */
 static const struct contract_word {
     const char *name, *about;
     limber_promise promise;
@@ -31,6 +32,7 @@ static const struct contract_word {
 };
 enum { CONTRACTS = sizeof contracts / sizeof *contracts };
 
+/* The words for backends. */
 static const struct backend_word {
     const char *name, *about, *page;
 } backends[] = {
@@ -338,6 +340,7 @@ const char *word_with_prefix(const struct word_kind *kind, const char *text, int
 
 /* ---- similar words --------------------------------------------------------------------------- */
 
+/* LONGEST: largest length of words to compare.  MOST_NEAR: largest number of suggestions. */
 enum { LONGEST = 40, MOST_NEAR = 4 };
 
 /* Returns the Damerau-Levenshtein distance, ignoring case: number of insertions, deletions,

@@ -142,6 +142,7 @@ double figure_time(const struct figures *f, bool (*run)(void *user), void *user)
     return best;
 }
 
+/* A product to time, and its outcome. */
 struct timed_product {
     limber_context *ctx;
     const limber_contract *contract;
@@ -464,6 +465,7 @@ void reproduced_tell(const char *word)
         printf("  Limber's own: %s.\n", x->figure->about);
 }
 
+/* Prints a message and returns false if a name is none of an item or figure. */
 static bool are_known(const char *const *names)
 {
     for (; *names; names++)
@@ -472,6 +474,7 @@ static bool are_known(const char *const *names)
     return true;
 }
 
+/* True if the names include the item, or if there are no names. */
 static bool is_wanted(const char *const *names, const struct item *item)
 {
     bool wanted = !*names;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+/* The curves of a picture: t has n trials. */
 struct curves {
     const char *title;
     enum sweep sweep;
@@ -13,6 +14,7 @@ struct curves {
     int n;
 };
 
+/* Only finite errors above 0 can be drawn on a logarithmic axis. */
 static bool is_drawable(const struct trial *t)
 {
     return isfinite(t->error) && t->error > 0;

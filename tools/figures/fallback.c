@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A tile has LINES lines and LENGTH elements along k. FP16 holds numbers from 2^LOW to below 2^TOP,
+ * which are WINDOW binades. */
 enum { LINES = 64, LENGTH = 256, LOW = -14, TOP = 15, WINDOW = 29, BLOCKS = 16, TILES = 8 };
 static const char *const kinds[] = { "independent", "row levels", "tile levels" };
 enum { INDEPENDENT, ROW_LEVELS, TILE_LEVELS, KINDS };
@@ -27,6 +29,7 @@ struct side {
     } line[BLOCKS][TILES][LINES], tile[BLOCKS][TILES];
 };
 
+/* Returns the least span that contains both. */
 static struct span union_of(struct span a, struct span b)
 {
     return (struct span){ a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high };
@@ -46,6 +49,8 @@ static double draw_level(double sigma, uint64_t *state)
     return x;
 }
 
+/* Adds the exponent of element p of a line to the ranges of the line in its tile and of the
+ * tile. */
 static void note_exponent(struct side *s, int64_t line, int64_t p, float x)
 {
     struct span e = { ilogbf(x), ilogbf(x) };
@@ -85,6 +90,7 @@ static void draw_operand(int kind, double sigma, int64_t lines, int64_t k, float
 
 typedef bool verdicts[BLOCKS][TILES];
 
+/* Sets out[block][tile] if a tile exceeds the range of exponents [LOW, TOP) of unscaled numbers. */
 static void judge_unscaled(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++)
@@ -111,6 +117,7 @@ static void judge_lines(const struct side *s, verdicts out)
     }
 }
 
+/* True if the exponents lie in the window of WINDOW binades that ends at `top`. */
 static bool is_in_window(struct span t, int top)
 {
     return t.high <= top && t.low > top - WINDOW;

@@ -5,6 +5,7 @@
 
 #include "tools/cli/cli.h"
 
+/* The options of `limber figures`, and where figures are written. */
 struct figures {
     limber_context *ctx, *whole; /* whole: a context that never divides a product into parts */
     limber_context *gpu;         /* NULL without a GPU */

@@ -38,6 +38,7 @@ static int start_gnuplot(int fd, pid_t *child, FILE **in)
     return error ? error : *in ? 0 : errno;
 }
 
+/* Returns whether gnuplot can be run. */
 bool gnuplot_is_here(void)
 {
     static char *const command[] = { "gnuplot", "--version", NULL };

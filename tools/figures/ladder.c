@@ -21,6 +21,7 @@
  * numbers.  AHEAD: by how many steps along k packed blocks are prefetched. */
 enum { DEPTH = 256, TALL = 96, WIDE = 1024, ROWS = 4, VECTORS = 2, AHEAD = 8, MOST_LANES = 16 };
 
+/* Which optimisations a step of the ladder has. */
 struct choices {
     bool blocked;    /* blocks of the matrices stay in caches */
     bool packed;     /* blocks are copied, in the order in which they are read */
@@ -194,6 +195,7 @@ typedef void step(const struct ladder_product *x, int64_t from, int64_t to, doub
     { \
         multiply((struct choices){ __VA_ARGS__ }, x, from, to, room); \
     }
+/* Defines the steps that use vectors of one instruction set: without and with prefetching. */
 #define VECTOR_STEPS(name, attribute, n) \
     STEP(vectorised_##name, attribute, true, true, true, VECTORS *n, true, false) \
     STEP(prefetched_##name, attribute, true, true, true, VECTORS *n, true, true)
@@ -236,6 +238,7 @@ struct team {
     atomic_bool failed;
 };
 
+/* Thread: takes bands of TALL rows until none is left. */
 static void *work(void *user)
 {
     struct team *t = user;

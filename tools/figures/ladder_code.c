@@ -127,10 +127,12 @@ struct code_line {
     double macs;
     bool is_tma, ends; /* ends: ends the thread */
 };
+/* A label, and the index of the line after it. */
 struct code_label {
     char name[NAME];
     int at;
 };
+/* The code of a kernel. */
 struct code {
     struct code_line line[MOST_LINES];
     struct code_label label[2000];
@@ -219,6 +221,7 @@ struct loop {
     bool copies, ends; /* ends: it holds the end of the thread, so the branch is no loop's */
 };
 
+/* Sums up the instructions of the loop that the branch at this position closes. */
 static struct loop loop_at(const struct code *c, int branch)
 {
     struct loop l = { .from = c->line[branch].target, .to = branch + 1 };

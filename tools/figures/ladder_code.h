@@ -15,10 +15,12 @@ enum ladder_class {
     CLASSES
 };
 
+/* What a block of a step computes. */
 struct ladder_tile {
     double macs;    /* multiply-adds of a block for one iteration of its outermost main loop */
     double warps;   /* number of warps that multiply */
 };
+/* How many instructions a step executes. */
 struct ladder_counts {
     double of[CLASSES]; /* instructions of a warp for 1024 multiply-adds, by class */
 };

@@ -23,6 +23,7 @@
 EMBED(source, "tools/figures/ladder.cu")
 EMBED(device, "backends/cuda/kernel/device.h")
 
+/* The steps: their names, and what each adds. */
 static const struct {
     const char *name, *what;
 } steps[LADDER_STEPS] = {
@@ -36,6 +37,7 @@ static const struct {
 
 /* ---- NVRTC ----------------------------------------------------------------------------------- */
 
+/* Functions of NVRTC that are called: name, parameters. */
 #define NVRTC(F) \
     F(nvrtcCreateProgram, \
       (void **, const char *, const char *, int, const char *const *, const char *const *)) \
@@ -49,6 +51,7 @@ static const struct {
     F(nvrtcGetPTX, (void *, char *))
 #define FIELD(name, arguments) int(*name) arguments;
 #define SYMBOL(name, arguments) { #name, &nvrtc.name },
+/* The functions of NVRTC. */
 static struct {
     NVRTC(FIELD)
 } nvrtc;
@@ -235,6 +238,7 @@ static double sectors_of_step(int step, int64_t pitch)
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
+/* Functions of the CUDA driver that are called: name, parameters. */
 #define DRIVER(F) \
     F(cuModuleLoadData, (void **, const void *)) \
     F(cuModuleUnload, (void *)) \
@@ -244,6 +248,7 @@ static double sectors_of_step(int step, int64_t pitch)
                        unsigned, void *, void **, void **)) \
     F(cuTensorMapEncodeTiled, (void *, int, unsigned, void *, const uint64_t *, const uint64_t *, \
                                const unsigned *, const unsigned *, int, int, int, int))
+/* The functions of libcuda. */
 static struct {
     DRIVER(FIELD)
 } cu;

@@ -19,6 +19,7 @@ enum wide {
     WIDE_floats,    /* FP32: uniform in (-1, 1); wide: exponents over 60 binades */
 };
 
+/* Draws one element, for an ordinary or a wide tile. */
 static double draw_element(enum wide kind, bool wide, uint64_t *state)
 {
     double x = random_unit(state) - 0.5;
@@ -50,6 +51,7 @@ static void fill_operands(const struct factors *x, double share, bool tiles, enu
 
 /* ---- ape-8 and mixed-sweep --------------------------------------------------------------- */
 
+/* The products of the figure. */
 static const struct sweep {
     const char *name, *format;
     limber_promise promise;
@@ -98,6 +100,7 @@ static const struct sweep {
 };
 enum { OWN_SWEEPS = 3, SWEEPS = sizeof sweeps / sizeof *sweeps };
 
+/* The largest ratio of times in a sweep, and the share of wide tiles at which it was found. */
 struct best {
     double ratio, share;
 };

@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* CELLS: cells along a side of a drawn matrix. The others are pixels: SIDE and LEAST of the longest
+ * and the shortest side, STRIP of the strips that show groups of lines, ROW of a line of text. */
 enum {
     CELLS = 256,
     SIDE = 280,
@@ -37,29 +39,33 @@ enum {
     SCHEMES = sizeof scheme_colour / sizeof *scheme_colour
 };
 
+/* A scale of colours, for values from least to most. */
 struct scale {
     const uint32_t *stop;
     int least, most;
 };
 
+/* The drawing of a plan. */
 struct drawing {
     FILE *f;
     const struct cli_product *p;
     const limber_inspection *inspection;
     const limber_cut *cut;
     const limber_report *r;
-    double pixels;              /* pixels for each element */
+    double pixels; /* pixels for each element */
     struct scale exponents, bits;
     const char *scheme[LIMBER_PARTS];
     int schemes;
 };
 
+/* A rectangle, in pixels. */
 struct box {
     double x, y, w, h;
 };
 
 /* ---- colours and text ------------------------------------------------------------------------ */
 
+/* Returns the colour between a (t = 0) and b (t = 1), as 0xRRGGBB. */
 static uint32_t blend(uint32_t a, uint32_t b, double t)
 {
     uint32_t colour = 0;
@@ -81,6 +87,7 @@ static uint32_t colour_at(const struct scale *s, double t)
     return blend(s->stop[i], s->stop[i + 1], t * (STOPS - 1) - i);
 }
 
+/* Number of colours of a scale: one for each value, at most LEVELS. */
 static int level_count(const struct scale *s)
 {
     return s->most - s->least + 1 < LEVELS ? s->most - s->least + 1 : LEVELS;
@@ -145,6 +152,7 @@ static void take_rectangle(struct field *f, int64_t y, int64_t x, int64_t *h, in
         memset(&f->code[y + i][x], CODE_zero, (size_t)*w);
 }
 
+/* Coordinate of edge i of n equal cells, rounded to the tenths in which it is written. */
 static double cell_edge(double from, double size, int64_t i, int64_t n)
 {
     return round(10 * (from + size * (double)i / (double)n)) / 10;
@@ -180,6 +188,8 @@ static void draw_code(const struct drawing *d, struct field *f, struct box b, ui
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
+/* Draws all cells of a field: special values red, zeros left blank, all others in the scale's
+ * colours. */
 static void draw_field(const struct drawing *d, struct field *f, struct box b,
                        const struct scale *s)
 {
@@ -231,6 +241,7 @@ static void draw_groups(const struct drawing *d, int side, struct box of)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
+/* Index of a scheme in the legend; the number of schemes if it is not there yet. */
 static int scheme_of(const struct drawing *d, const char *name)
 {
     int i = 0;
@@ -323,6 +334,7 @@ static void draw_scale(const struct drawing *d, const struct scale *s, double x,
     }
 }
 
+/* Draws a line of the legend: a coloured square and a text. */
 static void draw_key(const struct drawing *d, double x, double y, const char *fill,
                      const char *text)
 {
@@ -376,6 +388,7 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
+/* Returns a matrix's rectangle at (x, y), in proportion to its sizes. */
 static struct box size_of(const struct drawing *d, double x, double y, int64_t rows, int64_t cols)
 {
     return (struct box){ x, y, fmax((double)cols * d->pixels, LEAST),
@@ -435,6 +448,7 @@ static void draw_page(struct drawing *d)
     fputs("</g>\n</svg>\n", d->f);
 }
 
+/* Lists the schemes that compute the product or its parts. */
 static void name_schemes(struct drawing *d)
 {
     for (int i = 0; i < d->r->parts; i++)

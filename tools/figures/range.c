@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Widths of the distributions: elements are multiplied by exp(width x), where x is normal. */
 static const double widths[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6, 8 };
+/* What is measured: schemes under contracts. */
 static const struct call {
     const char *name;
     limber_contract contract;

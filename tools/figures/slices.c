@@ -10,8 +10,10 @@
 #include <string.h>
 
 enum { LINES = 64 };
+/* Widths phi of the distributions, and lengths of the sums. */
 static const double widths[] = { 0, 0.5, 1, 2, 3, 4 };
 static const int64_t sizes[] = { 64, 256, 1024, 4096, 16384 };
+/* The units for which slices are counted, with schemes and formats. */
 static const struct row {
     const char *unit, *scheme, *format;
 } rows[] = {
@@ -138,6 +140,7 @@ const struct figure figure_slices = { .name = "slices",
 
 static const double speed_widths[] = { 0, 1, 4 };
 static const int64_t speed_sizes[] = { 128, 256, 512, 1024 };
+/* The schemes whose speed is measured. */
 static const struct {
     const char *scheme;
     limber_promise promise;

@@ -38,6 +38,7 @@ static bool make_square(struct factors *x, int64_t n, const char *format, const 
     return ok;
 }
 
+/* Returns billions of floating-point operations a second in a product of n x n matrices. */
 static double rate(int64_t n, double seconds)
 {
     return 2e-9 * (double)n * (double)n * (double)n / seconds;
@@ -82,6 +83,7 @@ static double gpu_rate(const struct figures *f, const limber_contract *contract,
 
 /* ---- emulated types -------------------------------------------------------------------------- */
 
+/* The emulated types. */
 static const struct type {
     const char *name, *scheme, *limbs;
 } types[] = {
@@ -274,6 +276,8 @@ const struct figure figure_ape_integers = { .name = "ape-11",
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 
+/* Multiplies on the unit that `text` describes.  seconds: gets the smallest time; NULL: one
+ * call. */
 static bool simulate(struct figures *f, const char *text, const struct factors *x, double *seconds)
 {
     limber_unit unit = LIMBER_UNIT_INIT;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* LEAST to MOST_K: lengths of the sums.  CHUNK: elements along k that an emulation takes at a
+ * time.  ROWS: most products of limbs. */
 enum { LEAST = 64, MOST_K = 16384, CHUNK = 64, LIMBS = 3, ROWS = 6 };
 
 /* An emulation of FP32 products by limbs. row: pairs of limbs whose products are summed.  The first

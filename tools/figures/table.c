@@ -136,6 +136,7 @@ static void add_report(struct figures *f, const char *name, const struct table *
     cJSON_AddItemToArray(f->json, j);
 }
 
+/* A picture and the data of its table. */
 struct drawing {
     const struct picture *picture;
     const struct table *data;

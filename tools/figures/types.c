@@ -14,6 +14,7 @@
 
 enum { LOWEST = -140, HIGHEST = 127, BINADES = HIGHEST - LOWEST + 1, MOST = 400 };
 
+/* A type of number that is made of limbs. */
 struct type {
     const char *name, *limb, *scheme;
     /* bits: each number in the range is represented with a relative error of at most 2^-bits */
@@ -26,6 +27,7 @@ static const struct type types[] = {
     { "FP32-B", "bf16", "fp32-b", 3, 0, 23 }, { "FP32", "f32", NULL, 1, 0, 24 },
 };
 enum { TYPES = sizeof types / sizeof *types };
+/* Indices in `types` of those that are also measured as the library computes them, with scaling. */
 static const int scaling[] = { 3, 5, 6 };
 enum { SCALING = sizeof scaling / sizeof *scaling };
 
@@ -57,6 +59,7 @@ static double published_error(const struct type *t, float x)
     return error_of(sum, x);
 }
 
+/* Returns a random number of a binade. */
 static float in_binade(int e, uint64_t *state)
 {
     return (float)ldexp(1 + (double)(random_bits(state) >> 41) * 0x1p-23, e);
@@ -127,6 +130,7 @@ static void add_summary_line(struct table *s, const char *name, const char *limb
 
 /* ---- by the library -------------------------------------------------------------------------- */
 
+/* Random numbers of each binade. */
 struct samples {
     int each; /* number of samples in each binade */
     float x[BINADES * MOST];

@@ -37,6 +37,7 @@ def interpolate(f, low, high, degree):
 
 
 def value(poly, x):
+    """Evaluates a polynomial by Horner's rule; its lowest coefficient is the first."""
     y = mpf(0)
     for c in reversed(poly):
         y = y * x + c
@@ -61,6 +62,7 @@ def emit(name, what, f, low, high, degree, weight):
 
 
 def series(name, what, coefficients):
+    """Prints coefficients as a C macro that applies F to each, highest power first."""
     print(f"/* {what} */")
     print(f"#define FN_{name}(F) \\")
     print(" \\\n".join(f"    F({double(c)})" for c in reversed(coefficients)))

@@ -20,10 +20,12 @@ plain() {
     sed 's/\\/\\e/g; s/^\([.'\'']\)/\\\&\1/; s/-/\\-/g'
 }
 
+# Prints the head of a page.
 head_of() { # section, name, what it is
     printf '.TH LIMBER %s "" "limber %s"\n.SH NAME\n%s \\- %s\n' "$1" "$version" "$2" "$3"
 }
 
+# Prints the names of all commands.
 commands() {
     "$LIMBER" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'
 }

@@ -18,6 +18,7 @@ def _words(words):
 
 
 def main():
+    """The command line `python -m limber`."""
     parser = argparse.ArgumentParser(prog="python -m limber", description=__doc__,
                                      epilog="The command line is the program `limber`.")
     parser.add_argument("--prefix", action="store_true",

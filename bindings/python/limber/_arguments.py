@@ -77,6 +77,7 @@ def address(scalar):
 
 
 def path_of(text, what):
+    """A file's name as bytes; None stays None."""
     try:
         return None if text is None else os.fsencode(text)
     except TypeError:
@@ -84,6 +85,7 @@ def path_of(text, what):
 
 
 def pair_of(format):
+    """The format names of two operands, from one name, a pair or None."""
     if format is None or isinstance(format, str):
         return format, format
     if not isinstance(format, (list, tuple)) or len(format) != 2:
@@ -92,7 +94,7 @@ def pair_of(format):
 
 
 def format_of_dtype(dtype, what="dtype"):
-    """(the format's name, whether numbers are complex, whether a type was said) of a dtype, which
+    """(the format's name, whether numbers are complex, whether a type was given) of a dtype, which
     may be a name, or a type of NumPy's, ml_dtypes' or PyTorch's."""
     if dtype is None or (isinstance(dtype, str) and (dtype in formats() or dtype[:1] == "(")):
         return dtype, False, False
@@ -108,6 +110,7 @@ def format_of_dtype(dtype, what="dtype"):
 
 
 def view_of(x, what, name, writable=False, gpu=False):
+    """A View of an argument; those of a Quad's elements are f128."""
     name = canonical(name)
     if isinstance(x, Quad):
         if name not in (None, "f128"):
@@ -117,11 +120,13 @@ def view_of(x, what, name, writable=False, gpu=False):
 
 
 def check_matrix(view):
+    """Requires a matrix of real numbers."""
     if len(view.shape) != 2 or view.pairs:
         raise BadArgument(f"{view.what}: expected two axes of real numbers")
 
 
 def operand_view(held, x, what, name, gpu=False):
+    """The View of an operand of a product, or of the array that a prepared one was made from."""
     if isinstance(x, Operand):
         view = view_of(x.x, what, name or x._view.name if not isinstance(x.x, Quad) else None)
         return held.enter_context(view)
@@ -129,12 +134,15 @@ def operand_view(held, x, what, name, gpu=False):
 
 
 def prepared_of(held, x):
+    """The library's object of a prepared operand, in use until `held` is closed; None for an
+    array."""
     if not isinstance(x, Operand):
         return None
     return held.enter_context(x._handle.use())
 
 
 def is_left(side):
+    """Whether a side is "left"; refuses all but "left" and "right"."""
     if side not in ("left", "right"):
         raise BadArgument(f"side = {side!r} is neither 'left' nor 'right'")
     return side == "left"
@@ -158,6 +166,7 @@ def _one_scalar(x, c, what):
 
 
 def _integer(x, what):
+    """A number as an int of 64 bits."""
     value = int(x)
     if value != x or not -2**63 <= value < 2**63:
         raise BadArgument(f"{what} = {x!r} is no 64-bit integer, which a result of integers needs")
@@ -165,6 +174,8 @@ def _integer(x, what):
 
 
 def scalar_of(x, neutral, c, what):
+    """alpha or beta as memory with a number of the result's format; None where it is `neutral` (1
+    for alpha, 0 for beta), and has no effect."""
     if isinstance(x, Quad):
         x = x.item()
     if not isinstance(x, str) and x == neutral:

@@ -132,7 +132,7 @@ def decode(bits):
 
 
 def to_string(x, digits=36):
-    """A decoded number in decimal, rounded to nearest-even; 36 digits tell every binary128."""
+    """A decoded number in decimal, rounded to nearest-even; 36 digits identify every number."""
     if isinstance(x, float) or x == 0:
         return repr(float(x))
     sign, x = "-" if x < 0 else "", abs(x)
@@ -149,6 +149,7 @@ def to_string(x, digits=36):
 # ---- arithmetic on bits, rounded to nearest-even, as IEEE 754 has it ----------------------------
 
 def add(a, b):
+    """a + b."""
     x, y = a & ~SIGN, b & ~SIGN
     if max(x, y) >= INF:
         clash = x == y == INF and a != b
@@ -163,10 +164,12 @@ def add(a, b):
 
 
 def subtract(a, b):
+    """a - b."""
     return add(a, b ^ SIGN)
 
 
 def multiply(a, b):
+    """a b."""
     x, y, sign = a & ~SIGN, b & ~SIGN, (a ^ b) & SIGN
     if max(x, y) >= INF:
         return NAN if x > INF or y > INF or 0 in (x, y) else INF | sign
@@ -175,6 +178,7 @@ def multiply(a, b):
 
 
 def divide(a, b):
+    """a / b."""
     x, y, sign = a & ~SIGN, b & ~SIGN, (a ^ b) & SIGN
     if x > INF or y > INF or x == y and x in (0, INF):
         return NAN
@@ -187,6 +191,7 @@ def divide(a, b):
 
 
 def square_root(a):
+    """The square root of a."""
     if a in (0, SIGN, INF):
         return a
     if a > INF:        # negative or NaN

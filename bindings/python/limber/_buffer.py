@@ -113,6 +113,7 @@ class View:
             raise
 
     def _understand(self, name, writable):
+        """Finds the format, size and shape of the elements, and copies those of other formats."""
         memory = self._memory
         self.typed = memory.kind in SMALL       # by a type that NumPy lacks
         hold = memory.kind in HELD_BY if name is None else False
@@ -172,6 +173,7 @@ class View:
         return memory
 
     def _served(self):
+        """Whether the library takes these strides and this address."""
         return self.data % min(self.size, 8) == 0 and all(
             step >= 0 and step % self.size == 0
             for step, extent in zip(self.bytes, self.shape) if extent > 1) or self.count == 0

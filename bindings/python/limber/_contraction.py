@@ -14,15 +14,18 @@ from collections import namedtuple
 
 from .errors import BadArgument
 
-# The axes of an array by label: extent, and stride in bytes.
+# Two dictionaries: from the labels of an array's axes to their extents, and to their strides in
+# bytes.
 Axes = namedtuple("Axes", "extent step")
 
-# Labels of a, b and the result; whether all rows, and all columns, become one axis each if operands
-# must be copied for it; the labels that are summed over; the extent of each label.
+# a, b, order: the labels of a, b and the result. whole: all rows, and all columns, become one axis
+# each, even if operands must be copied for that. sums: the labels that are summed over. extents: of
+# each label. shape: of the result.
 Outline = namedtuple("Outline", "a b order whole sums extents shape")
 
-# Groups of labels; m, n, k; the strides of three matrices (None: the axes cannot be joined); and
-# the stack as loops: extents, and strides of all three.
+# stack, rows, columns: groups of labels. m, n, k: sizes of the matrices. a, b, c: row and column
+# stride of each (None: the axes cannot be joined). loops: for each loop over the stack, its extent
+# and the strides of a, b and c.
 Arrangement = namedtuple("Arrangement", "stack rows columns m n k a b c loops")
 
 
@@ -35,7 +38,7 @@ def axes_of(labels, shape, strides):
 
 
 def _run(axes, labels, extents):
-    """The stride of several axes joined to one, or None if they cannot be joined."""
+    """The byte stride of several axes joined to one, or None if they cannot be joined."""
     rest = [(extents[x], axes.step.get(x, 0)) for x in labels if extents[x] != 1]
     if 0 in [extent for extent, _ in rest]:
         return 0
@@ -47,7 +50,8 @@ def _run(axes, labels, extents):
 
 @functools.lru_cache(maxsize=4096)
 def outline(spell, argument, a_shape, b_shape):
-    """Applies a public function's labelling (below) to two shapes."""
+    """The Outline of a product of two shapes. spell: a function that labels the axes, such as
+    matmul_labels; argument: what it takes beside the shapes."""
     (a, b, order), whole = spell(argument, a_shape, b_shape)
     sides = {}, {}
     for side, labels, shape, what in zip(sides, (a, b), (a_shape, b_shape), "ab"):
@@ -93,8 +97,9 @@ def arrange(o, a, b, c, together):
 
 
 def _tail(labels, side, c, extents, together):
-    """The trailing labels that form one axis: the last one, which the matrix has, and those before
-    it."""
+    """The trailing labels of rows or columns that form one axis. Labels that are numbers are axes
+    of stacks: they join only if `together`, and only if one stride serves the operand and the
+    result."""
     own = [x for x in labels if not isinstance(x, int)]
     labels = labels[:-1] if own else labels
     while together and labels and None not in (_run(side, labels[-1:] + own, extents),
@@ -115,6 +120,8 @@ def _order_of_sums(o, a, b):
 
 
 def _loops(stack, extents, sides):
+    """The stack as few loops: axes that follow each other without gaps in all three arrays are
+    joined."""
     loops = []
     for label in stack:
         extent, steps = extents[label], [side.step.get(label, 0) for side in sides]
@@ -127,7 +134,7 @@ def _loops(stack, extents, sides):
     return loops
 
 
-# ---- labels of the public functions: (of a, of b, of the result), whole --------------------------
+# ---- how public functions label axes: ((labels of a, of b, of the result), whole) ----------------
 
 def matmul_labels(_, a, b):
     """Labels of numpy.matmul; axes of stacks are numbered from the right."""
@@ -169,6 +176,7 @@ def axes_named(axes):
 
 
 def _axis_pairs(axes, of_a, of_b):
+    """The axes of a and of b to sum over, from tensordot's `axes`."""
     if isinstance(axes, int):
         if not 0 <= axes <= min(of_a, of_b):
             raise BadArgument(f"axes = {axes}: a has {of_a} axes, b {of_b}")
@@ -181,6 +189,7 @@ def _axis_pairs(axes, of_a, of_b):
 
 
 def _axis(axis, count):
+    """An axis counted from the start; `axis` may be negative."""
     if not -count <= axis < count:
         raise BadArgument(f"axes: there is no axis {axis} of {count}")
     return axis % count

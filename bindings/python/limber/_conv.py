@@ -13,7 +13,7 @@ from ._reports import report_of
 from ._results import Result
 from .errors import BadArgument, check
 
-# limber_operation, and the tensors that each reads and writes
+# values of limber_operation, and the names of the tensors that each reads (two) and writes
 FORWARD, DATA, FILTER = 1, 2, 3
 _TENSORS = {FORWARD: ("x", "w", "y"), DATA: ("dy", "w", "x"), FILTER: ("x", "dy", "w")}
 
@@ -22,6 +22,8 @@ LAYOUTS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 
 
 def layout_of(name, axes):
+    """"NCHW" (channels second) or "NHWC" (channels last), from a layout's name for this number of
+    axes."""
     for words in (LAYOUTS[4], LAYOUTS[axes]):
         if name in words:
             return LAYOUTS[4][words.index(name)]
@@ -34,11 +36,13 @@ def axes_of(shape, layout):
 
 
 def _stored(axes, layout):
+    """The reverse of axes_of: a shape as it is stored."""
     return axes if layout == "NCHW" else (axes[0], *axes[2:], axes[1])
 
 
 def _geometry(direction, first, second, size, stride, pad, dilation, groups, layout):
-    """The geometry of two tensors, and the size of the tensor that is written."""
+    """The limber_conv of a convolution of two tensors. size: rows and columns of the images or the
+    window that the operation writes, which do not follow from the tensors."""
     if not isinstance(groups, int) or not 1 <= groups < 2 ** 63:
         raise BadArgument(f"groups = {groups!r} is no positive number")
     sides = len(first) - 2
@@ -82,10 +86,12 @@ def geometry_of_filters(axes, stride, pad, dilation, groups, layout):
 
 
 def _each(numbers, sides):
+    """One number for every side, if only one is given."""
     return tuple(numbers) * sides if len(numbers) == 1 else tuple(numbers)
 
 
 def _numbers(x, what, lengths):
+    """An argument as a tuple of 64-bit integers; `lengths` are the lengths that are allowed."""
     x = tuple(x) if hasattr(x, "__len__") else (x,)
     if len(x) not in lengths or not all(isinstance(v, int) for v in x):
         raise BadArgument(f"{what} = {x!r}: expected " +

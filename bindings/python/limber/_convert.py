@@ -15,13 +15,15 @@ from ._types import numpy
 from .errors import BadArgument, check
 
 ROUNDINGS = ("nearest", "zero", "up", "down", "away", "odd")
-# roundings that are composed here, or by a simulated unit
+# roundings that the library's conversion lacks: they are put together here from others, or left to
+# a simulated unit
 _HERE = ("ties_zero", "stochastic", "stochastic_equal")
 _CAST, _ISNAN, _SATURATE = 0, 41, 4     # limber_function, LIMBER_FORMAT_SATURATE
 _FLOAT = format_named("f32").kind       # LIMBER_KIND_FLOAT
 
 
 def _apply(ctx, function, to, dst, source, src, count, rounding="nearest"):
+    """Applies an element-wise function of the library, NaN becoming 0 where the target has none."""
     call = C.Elementwise(function=function, rounding=ROUNDINGS.index(rounding), nan_to_zero=1,
                          to=to, src=src, dst=dst, count=count)
     setattr(call, "from", source)
@@ -37,6 +39,7 @@ def _cast(ctx, name, view, rounding="nearest"):
 
 
 def _parts(view):
+    """How many numbers a view has; a complex element is two."""
     return view.count * (2 if view.pairs else 1)
 
 
@@ -66,6 +69,7 @@ def _refuse_beyond(ctx, name, view, why):
 
 
 def _refuse_nan(ctx, view, name):
+    """Refuses NaN where the target format has none."""
     if finfo(name).has_nan or not finfo(view.name).has_nan:
         return
     found = ctypes.create_string_buffer(max(_parts(view), 1))
@@ -92,6 +96,7 @@ class _Neighbours:
         up, down = (_cast(ctx, name, view, rounding) for rounding in ("up", "down"))
 
         def doubles(room):
+            """The numbers of the format `name` in memory, as doubles."""
             made = ctypes.create_string_buffer(8 * count)
             _apply(ctx, _CAST, f64, ctypes.addressof(made), format_named(name),
                    ctypes.addressof(room), count)
@@ -208,6 +213,7 @@ def _stochastically(ctx, view, made, to, seed, random_bits, equal=False):
 
 
 def check_rounding(rounding, seed):
+    """Refuses unknown roundings, and stochastic ones without a seed."""
     if rounding not in ROUNDINGS + _HERE:
         raise BadArgument(f"rounding = {rounding!r} is none of {', '.join(ROUNDINGS + _HERE)}")
     if (seed is None) == rounding.startswith("stochastic"):
@@ -215,6 +221,7 @@ def check_rounding(rounding, seed):
 
 
 def _check(format, rounding, seed):
+    """Refuses bad arguments of convert and quantize."""
     if format is None:
         raise BadArgument("format = None is no format")
     check_rounding(rounding, seed)
@@ -305,6 +312,7 @@ def _beyond(context, a, format, holds, out, result, limits, flips, how):
         how["seed"] = None
 
     def plain(x):
+        """quantize with limits and without flips."""
         return quantize(context, x, format, None, None, "numpy", True, 0, **how)
 
     made = plain(a) if limits else _significand.without_range(a, plain)

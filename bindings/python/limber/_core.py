@@ -88,7 +88,8 @@ class Context(Closing):
         return self._on_gpu
 
     def _wish(self, contract, scheme, slices):
-        """The limber_contract for a call."""
+        """The limber_contract for a call, from its arguments or, where these are None, the
+        context's."""
         if isinstance(contract, C.Contract):
             return contract
         named = self.contract if contract is None and not slices else contract
@@ -315,7 +316,8 @@ class Context(Closing):
     conv1d_backward_filter = conv3d_backward_filter = conv2d_backward_filter
 
     def inspect(self, x: Array, side: str = "left", format: Optional[str] = None) -> Inspection:
-        """What a scan finds of a matrix, as the left operand (its rows are lines) or the right."""
+        """What a scan of a matrix finds: as the left operand, whose rows are scanned, or the right,
+        whose columns are."""
         left = is_left(side)
         with view_of(x, "x", format) as view, self._handle.use() as ctx:
             check_matrix(view)
@@ -370,11 +372,13 @@ class Context(Closing):
                 y = ctx.conv2d_backward_data(x, kept, size=(64, 64), stride=2, pad=1)
         """
         def check_filters(view):
+            """Requires filters that the library can prepare, in C order."""
             if len(view.shape) not in _conv.LAYOUTS or view.pairs:
                 raise BadArgument("w: expected three, four or five axes of real numbers")
             view.dense()
 
         def prepare(view, *rest):
+            """Calls limber_prepare_filters; returns its status."""
             named = _conv.layout_of(layout, len(view.shape))
             shape = _conv.geometry_of_filters(_conv.axes_of(view.shape, named), stride, pad,
                                               dilation, groups, named)
@@ -385,6 +389,8 @@ class Context(Closing):
                              _conv.DATA if backward else _conv.FORWARD)
 
     def _prepare(self, x, left, bytes, check_changes, format, check_view, prepare, operation=0):
+        """Makes an Operand. check_view refuses arrays that do not fit; prepare calls the
+        library."""
         room, check_changes = integer(bytes, "bytes", 0, WORD), bool(check_changes)
         x = lasting(x, "x")
         view = view_of(x, "x", format)
@@ -402,6 +408,7 @@ class Context(Closing):
         status = prepare(view, byref(config), byref(pointer))
 
         def end(operand):
+            """Frees the operand, and what it held."""
             lib.limber_prepared_free(operand)
             view.release()
             self._handle.release()
@@ -426,6 +433,7 @@ class Context(Closing):
         found = []
 
         def seen(_, entry):
+            """Called by the library for each kernel on disk; 0 asks for the next."""
             found.append(tuple_of(CacheEntry, entry.contents))
             return 0
 

@@ -19,6 +19,7 @@ def _driver():
 
 
 def _is_found(file):
+    """Whether the loader finds the library without a path."""
     try:
         ctypes.CDLL(os.path.basename(file))
     except OSError:

@@ -13,6 +13,7 @@ _SCALAR, _ROW, _COLUMN, _MATRIX = range(4)      # limber_input_shape
 
 
 def _view(held, value, name):
+    """A View of an epilogue's input."""
     what = f"inputs[{name!r}]"
     if isinstance(value, str):
         raise BadArgument(f"{what}: {value!r} is no array, but text")
@@ -48,6 +49,7 @@ def _of_product(view, stack, m, n):
 
 
 def _of_tensor(view, shape, channels):
+    """The shape of an input of a convolution: a scalar, one number per channel, or the result's."""
     if view.shape == ():
         return _SCALAR, {}
     if view.shape == (channels,):

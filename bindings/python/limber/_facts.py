@@ -38,12 +38,15 @@ class FormatFacts(NamedTuple):
 
 
 def _plain(value):
+    """A field of a structure as a Python value."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return tuple(value) if isinstance(value, ctypes.Array) else value
 
 
 def tuple_of(kind, made, **other):
+    """A named tuple of this kind from one of the library's structures; `other` has fields that are
+    not copied as they are."""
     values = [other.pop(name) if name in other else _plain(getattr(made, name))
               for name in kind._fields]
     return kind(*values)
@@ -58,11 +61,12 @@ _FORMATS = tuple(name.decode() for name in rows_of(lib.limber_format_at))
 
 
 def formats() -> List[str]:
-    """The names of formats, beside "(1,e,m)"."""
+    """The names of formats.  Those of the form "(1,e,m)" are not listed."""
     return list(_FORMATS)
 
 
 def _format_of(name):
+    """The limber_format that an argument names."""
     from ._arguments import format_of_dtype     # imports this module
 
     format, pairs, _ = format_of_dtype(name, "name")

@@ -20,6 +20,7 @@ class Handle:
 
     @contextmanager
     def use(self):
+        """Keeps the object alive in a `with` block, which gets its pointer."""
         self.acquire()
         try:
             yield self._pointer
@@ -27,18 +28,22 @@ class Handle:
             self.release()
 
     def acquire(self):
+        """Notes one more user; refuses a closed object."""
         with self._lock:
             if self._closed:
                 raise BadArgument(f"{self._what} is closed")
             self._users += 1
 
     def release(self):
+        """Notes one user less."""
         self._leave(1, False)
 
     def close(self):
+        """Destroys the object, or has the last user do so."""
         self._leave(0, True)
 
     def _leave(self, users, closing):
+        """Subtracts users, closes if asked, and destroys the object once nobody needs it."""
         with self._lock:
             first = closing and not self._closed
             self._users -= users
@@ -49,11 +54,11 @@ class Handle:
 
 
 class Closing:
-    """Ends by close(), by a `with` block, or with the last reference to it."""
+    """Can be closed by close() or a `with` block; losing the last reference closes it, too."""
     _handle: Handle
 
     def close(self) -> None:
-        """Ends it when no call, and nothing that was made from it, uses it any more."""
+        """Closes it; it is destroyed when no call, and nothing made from it, uses it any more."""
         self._handle.close()
 
     def __enter__(self: _Self) -> _Self:
@@ -68,14 +73,14 @@ class Closing:
 
 
 class Operand(Closing):
-    """A matrix that meets many others, scanned and packed once; made by Context.prepare.  It keeps
-    the array; a `with` block, or close(), ends it."""
+    """A matrix for many products, scanned and packed once; made by Context.prepare.  It keeps a
+    reference to the array; close(), or a `with` block, ends that."""
 
     def __init__(self, context, x, left, view, handle):
         self.context, self.x, self.left = context, x, left
         self._view, self._handle = view, handle
 
     def check(self) -> None:
-        """Raises BadArgument where the elements are not what they were."""
+        """Raises BadArgument if the elements have changed since the operand was made."""
         with self._handle.use() as pointer:
             check(lib.limber_prepared_check(pointer))

@@ -30,6 +30,7 @@ def get_cmake_dir() -> str:
 
 
 def _libdir():
+    """The folder of the library in use."""
     return os.path.dirname(lib._name)
 
 

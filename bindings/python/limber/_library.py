@@ -36,6 +36,7 @@ class Sized(Structure):
         super().__init__(ctypes.sizeof(self), *fields, **named)
 
 
+# The structures of the C headers, field by field; STRUCTURES below has their names in C.
 class Format(Structure):
     _fields_ = [("kind", c_uint8), ("exp_bits", c_uint8), ("frac_bits", c_uint8),
                 ("flags", c_uint8), ("bias", c_int16), ("size", c_uint8), ("carried", c_uint8)]
@@ -359,6 +360,7 @@ def _wrong(lib):
 
 
 def _load():
+    """Loads the first library found that can be used, else says why each cannot."""
     tried = []
     for how, path in _places():
         if os.path.dirname(path) and not os.path.exists(path):

@@ -13,7 +13,7 @@ from typing import List, Set, Tuple
 import numpy
 
 _VERSIONS = (1, 24), (2, 5)     # the first and the last that are known
-# in the order of loops.h, with what a loop is told of its arguments
+# the ufuncs in the order of loops.h, with the signatures of their loops
 _UFUNCS = {"matmul": "(n?,k),(k,m?)->(n?,m?)", "vecdot": "(n),(n)->()",
            "matvec": "(m,n),(n)->(m)", "vecmat": "(n),(n,m)->(m)"}
 _TYPES = dict(zip("?bBhHiIlLqQ", range(11)), e=23, g=13)    # NumPy's type numbers
@@ -114,13 +114,14 @@ def _take(made):
 # ---- functions that are no ufuncs ---------------------------------------------------------------
 
 def _served(a, b):
-    """Whether these are arrays whose product is in a type that Limber serves."""
+    """Whether these are arrays whose product is of a type whose loops are replaced."""
     if type(b) is not numpy.ndarray or not all((a.size, b.size, a.ndim, b.ndim)):
         return False
     return ("matmul", numpy.result_type(a, b).char) in _replaced
 
 
 def _dot(old):
+    """A numpy.dot that goes by matmul where that means the same, else by the old dot."""
     @functools.wraps(old)
     def dot(a, b, out=None):
         # other types are told apart first, since their arrays may be small
@@ -132,6 +133,7 @@ def _dot(old):
 
 
 def _inner(old):
+    """A numpy.inner that goes by matmul where that means the same, else by the old inner."""
     @functools.wraps(old)
     def inner(a, b, /):
         if type(a) is numpy.ndarray and a.dtype.char in _TYPES and \
@@ -177,6 +179,7 @@ def _take_functions():
 # ---- what limber.numpy gives to programs --------------------------------------------------------
 
 def install(longdouble, dot):
+    """Implements limber.numpy.install."""
     with _lock:
         _check_version()
         letters = [letter for letter in _TYPES if letter != "g" or longdouble]
@@ -186,6 +189,7 @@ def install(longdouble, dot):
 
 
 def remove():
+    """Implements limber.numpy.remove."""
     with _lock:
         left = _take(sorted(_replaced)) + _take_functions()
         _replaced.clear()
@@ -195,10 +199,12 @@ def remove():
 
 
 def installed():
+    """Implements limber.numpy.installed."""
     return bool(_replaced)
 
 
 def calls():
+    """Implements limber.numpy.calls."""
     if _library is None:
         return 0, 0
     return _library.limber_numpy_calls(0), _library.limber_numpy_calls(1)

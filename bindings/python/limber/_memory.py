@@ -60,6 +60,7 @@ class Memory:
         self._keep, self._end = keep, end
 
     def release(self):
+        """Lets go of the object that owns the memory."""
         if self._end:
             self._end()
         self._keep = self._end = None
@@ -207,6 +208,7 @@ def memory_of(source, what, writable=False):
 
 
 def _as_array(source, what, writable):
+    """What an object shows by __array__ and the like, as a NumPy array."""
     try:
         array = numpy.asarray(source)
     except Exception as error:      # __array__ is the source's own
@@ -260,7 +262,8 @@ def scattered(bytes, data, shape, strides, size):
 
 
 class Exported:
-    """A result for others' from_dlpack; `array` is its memory, bits where NumPy lacks the type."""
+    """A result that other packages read by from_dlpack.  `array` holds its elements, as bits if
+    NumPy lacks their type."""
 
     def __init__(self, array: Any, kind: str) -> None:
         self.array, self.kind = array, kind

@@ -68,6 +68,7 @@ class _Aside:
         self.strides = dense(self._place[1], view.size)
 
     def put(self):
+        """Copies the result to its place."""
         scattered(self._room, *self._place)
 
 
@@ -181,6 +182,7 @@ class Product:
         return True
 
     def problem(self):
+        """The limber_problem of the product, without its batch and epilogue."""
         s = self.shapes
         return C.Problem(m=s.m, n=s.n, k=s.k,
                          a=_matrix(C.Matrix, self.a, self.a.data, s.a, s.m, s.k),
@@ -222,6 +224,7 @@ class Product:
         return problem
 
     def plan(self):
+        """The plan of the product, as text."""
         if self.pairs or self.shapes.loops:
             raise BadArgument("plans are of two real matrices")
         text = c_void_p()
@@ -243,6 +246,8 @@ def _rearranged(view, axes, strides, groups, extents, stack):
 
 
 def _matrix(kind, view, data, strides, rows, columns):
+    """A limber_matrix (or limber_output) from strides in bytes; an axis of one element gets the
+    stride that it would have in a dense matrix."""
     if view.count == 0:
         return kind(None, view.format, max(columns, 1), 1)
     return kind(data, view.format, strides[0] // view.size if rows > 1 else max(columns, 1),

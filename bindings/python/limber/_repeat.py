@@ -81,6 +81,7 @@ class AnyMatrices(Repeat):
     factorisations, where each product has other sizes."""
 
     def run(self, context, a, b, out):
+        """The product of a and b; None if shapes do not match or there are no elements."""
         if a.shape[1] != b.shape[0] or 0 in a.shape or 0 in b.shape:
             return None
         if out is None:
@@ -88,6 +89,7 @@ class AnyMatrices(Repeat):
         return super().run(context, a, b, out)
 
     def _fits(self, slot, a, b, c):
+        """Also fills the sizes and strides of these arrays into the problem."""
         problem = slot.problem
         (problem.m, problem.k), problem.n = a.shape, b.shape[1]
         for matrix, x in zip(slot.matrices, (a, b, c)):

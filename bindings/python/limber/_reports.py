@@ -89,5 +89,6 @@ class CacheEntry(NamedTuple):
 
 
 def report_of(r):
+    """A Report from a limber_report."""
     parts = tuple(tuple_of(Part, r.part[i]) for i in range(r.parts))
     return tuple_of(Report, r, found=getattr(r, "from"), parts=parts)

@@ -79,6 +79,7 @@ class Result:
         self._check()
 
     def _new(self, typed):
+        """A new array for the result."""
         if self.result == "dlpack" and (self.name in ("dd", "f128") or
                                         dlpack_of_kind(self.kind) is None):
             raise BadArgument(f"result = 'dlpack': {self.name} has no type in DLPack")
@@ -86,6 +87,7 @@ class Result:
         return Quad.of_words(made) if self.name == "f128" else made
 
     def _check(self):
+        """Requires the shape of the result, and complex numbers only for a complex result."""
         view = self.view
         if view.shape != self.shape:
             raise BadArgument(f"out: shape {view.shape}, the result's is {self.shape}")
@@ -93,6 +95,7 @@ class Result:
             raise BadArgument(f"out: is {'real' if self.pairs else 'complex'}, the result is not")
 
     def check_beta(self, beta):
+        """Refuses a beta without an array that it would scale."""
         if beta is not None and not self.given:
             raise BadArgument("beta: it scales what out holds, and no out is given")
 

@@ -11,6 +11,8 @@ _EXACT = 2.0 ** 52      # all doubles from here on are integers
 
 
 def _doubles(a, what="a"):
+    """An array as NumPy's, and its elements as doubles; only float16, float32 and float64 are
+    taken."""
     if numpy is None:
         raise BadArgument("this rounding takes NumPy")
     x = numpy.asarray(a)
@@ -43,6 +45,7 @@ def without_range(a, round_significand):
 
 
 def check_seed(seed):
+    """Requires a seed that is an integer from 0 on."""
     if not isinstance(seed, (int, numpy.integer)) or seed < 0:
         raise BadArgument(f"seed = {seed!r} is no integer from 0 on")
 

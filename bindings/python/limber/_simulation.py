@@ -121,6 +121,7 @@ class Revealed(NamedTuple):
 
 
 def _two(x, what):
+    """Two integers from an argument."""
     x = listed(x, what)
     if len(x) != 2:
         raise BadArgument(f"{what} = {tuple(x)} has {len(x)} numbers, not two")
@@ -163,6 +164,8 @@ def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
     failed = []
 
     def call(_, left, right, count, out):
+        """The dot product that the library tests: sets a row and a column, and reads element `at`
+        of the result."""
         try:
             a[at[0]] = left[:count]
             b[:, at[1]] = right[:count]
@@ -188,7 +191,7 @@ def reveal(function: Callable[[Any, Any], Any], k: int, dtype: DType = "f32",
 
 
 def statistics(context, a, b, words, compare, swamped_only, **options):
-    """Context.statistics says what the arguments are."""
+    """Implements Context.statistics."""
     if "contract" in options:
         raise TypeError("statistics takes a unit, not a contract")
     unit_of(words, "unit")      # refused by this name
@@ -202,10 +205,12 @@ def statistics(context, a, b, words, compare, swamped_only, **options):
 
 
 def _width(format):
+    """The bits of a format."""
     return 1 + format.exp_bits + format.frac_bits if format.exp_bits else 8 * format.size
 
 
 def _words(format, rounding, products, group, operands, outer, seed):
+    """A unit's description, for limber_unit_parse."""
     text = f"in={operands or format} mul=" + \
         (f"{format}:{rounding}" if products == "rounded" else "exact") + f" acc={format}:{rounding}"
     if group:
@@ -214,7 +219,8 @@ def _words(format, rounding, products, group, operands, outer, seed):
 
 
 def _error(c, exact):
-    """Frobenius, relative; elements without a finite exact value do not count."""
+    """The relative error in the Frobenius norm; elements without a finite exact value do not
+    count."""
     good = numpy.isfinite(exact)
     far, size = (c.astype("d") - exact)[good], exact[good]
     if not numpy.isfinite(far).all():
@@ -224,13 +230,14 @@ def _error(c, exact):
 
 
 def _on_frontier(trial, others):
+    """Whether no other trial is as good in bits and error, and better in one of them."""
     return math.isfinite(trial.error) and not any(
         x.bits <= trial.bits and x.error <= trial.error and
         (x.bits < trial.bits or x.error < trial.error) for x in others)
 
 
 def explore(context, a, b, formats, groups, roundings, products, operands, outer, seed):
-    """Context.explore says what the arguments are."""
+    """Implements Context.explore."""
     if numpy is None:
         raise BadArgument("explore needs NumPy")
     formats = [canonical(name, "formats") for name in listed(formats, "formats")]

@@ -32,6 +32,7 @@ def _matrix(view):
 
 
 def _is_complex(x):
+    """Whether an argument holds complex numbers."""
     return numpy is not None and numpy.asarray(x).dtype.kind == "c"
 
 
@@ -66,6 +67,7 @@ def _as_real(context, a, b, dtype, out, result, report, format):
 
 
 def solve(context, a, b, dtype, out, result, report, format):
+    """Implements Context.solve."""
     if _is_complex(a) or _is_complex(b):
         return _as_real(context, a, b, dtype, out, result, report, format)
     with ExitStack() as held:

@@ -13,7 +13,7 @@ Inputs = Optional[Mapping[str, Any]]
 
 
 class ProductOptions(TypedDict, total=False):
-    """What dot, tensordot and einsum take beside their operands: as matmul."""
+    """The keyword arguments of dot, tensordot and einsum, which mean the same as matmul's."""
     contract: Optional[str]
     out: Array
     alpha: Scalar

@@ -17,9 +17,10 @@ _STEPS, _SECONDS = 20000, 60                    # of one run
 
 
 class _AllDigits:
-    """Finds NumPy, and has it print all digits once it is imported."""
+    """An import hook that has NumPy print all digits once it is imported."""
 
     def find_spec(self, name, path=None, target=None):
+        """NumPy's spec, with a loader that also sets the number of digits."""
         if name != "numpy":
             return None
         sys.meta_path.remove(self)
@@ -35,7 +36,7 @@ class _AllDigits:
 
 
 def _add(sha, value, depth=0):
-    """Adds a value to the digest; False if it is none that can be compared."""
+    """Adds a value to the digest; False if it cannot be compared."""
     if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
         sha.update(repr(value).encode())
     elif hasattr(value, "dtype") and hasattr(value, "tobytes") and hasattr(value, "shape"):
@@ -60,6 +61,7 @@ def _add(sha, value, depth=0):
 
 
 def _digest(value):
+    """The SHA-256 of a value, or None if it cannot be compared."""
     sha = hashlib.sha256()
     try:
         return sha.hexdigest() if _add(sha, value) else None
@@ -68,6 +70,7 @@ def _digest(value):
 
 
 def _digests(names):
+    """The digests of those variables that can be compared; names with a leading _ are left out."""
     found = {name: _digest(value) for name, value in list(names.items()) if name[:1] != "_"}
     return {name: digest for name, digest in found.items() if digest}
 
@@ -88,6 +91,7 @@ class _Steps:
         self.until = time.monotonic() + _SECONDS
 
     def write(self, text):
+        """Takes the place of sys.stdout.write."""
         self.printed.update(text.encode(errors="replace"))
         return self.out.write(text)
 
@@ -95,12 +99,14 @@ class _Steps:
         return getattr(self.out, name)
 
     def enter(self, frame, event, argument):
+        """The trace function for calls (sys.settrace): traces those from the main program."""
         if frame.f_globals.get("__name__") != "__main__" or frame.f_code.co_filename == __file__:
             return None
         self.before[frame] = (None, {}, None)
         return self.line
 
     def line(self, frame, event, argument):
+        """The trace function for lines: records what has changed since the line before."""
         if len(self.steps) >= _STEPS or time.monotonic() > self.until:
             sys.settrace(None)
             return None
@@ -120,7 +126,8 @@ class _Steps:
 
 
 def _run(started):
-    """Runs the script as __main__; returns a function that gives its variables."""
+    """Prepares to run the script as __main__; returns its variables, and a function that runs
+    it."""
     module = types.ModuleType("__main__")
     if started[0] == "-m":
         sys.argv = started[1:]

@@ -13,6 +13,7 @@ WIDTH, LEFT, TOP = 630, 70, 40    # width of the plot without the legend
 
 
 def escape(text):
+    """Text for SVG."""
     return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -85,9 +86,11 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
 
     The file appears when it is whole."""
     def middle(value):
+        """The value, or the middle one of (low, middle, high)."""
         return value[1] if isinstance(value, tuple) else value
 
     def ends(value):
+        """The least and the greatest height that a value is drawn at."""
         return (value[0], value[2]) if isinstance(value, tuple) else (value, value)
 
     every = [e for values in series.values() for v in values if v is not None for e in ends(v)]
@@ -108,6 +111,7 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
         marks = [(v, f"{v:.6g}") for v in ticks(low, high)]
 
     def y(value):
+        """The height in pixels of a value."""
         if log:
             value = math.log10(value) if value > 0 else low
         return TOP + (bottom - TOP) * (high - value) / ((high - low) or 1)
@@ -121,6 +125,7 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
     whole = max(WIDTH + 36 + max(map(width, series)), LEFT + width(title) * 15 / 12)
 
     def x(i):
+        """The middle of place i in pixels from the left."""
         return LEFT + step * (i + 0.5)
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole:.0f} {height}" '

@@ -20,7 +20,8 @@ class Status(enum.IntEnum):
 
 
 class LimberError(Exception):
-    """A call of Limber failed and has written nothing; `status` says why, the text what."""
+    """A call of Limber failed and has written nothing; `status` is the kind of error, the text
+    names the cause."""
     status = Status.INTERNAL
 
 
@@ -40,7 +41,7 @@ class OutOfRange(LimberError, OverflowError):
 
 
 class NoMemory(LimberError, MemoryError):
-    """Memory is not to be had."""
+    """There is not enough memory."""
     status = Status.NO_MEMORY
 
 
@@ -50,17 +51,17 @@ class FileError(LimberError, OSError):
 
 
 class DeviceError(LimberError, RuntimeError):
-    """The device, or its driver, failed or is not there."""
+    """The device or its driver failed, or there is none."""
     status = Status.DEVICE
 
 
 class NotReady(LimberError, RuntimeError):
-    """The kernel is being made; without waiting there is no result."""
+    """The kernel is still being compiled, and the caller asked not to wait for it."""
     status = Status.NOT_READY
 
 
 class InternalError(LimberError, RuntimeError):
-    """A fault of Limber's."""
+    """An error inside Limber, not in what the caller passed."""
     status = Status.INTERNAL
 
 

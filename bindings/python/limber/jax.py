@@ -69,10 +69,12 @@ def _call(wish, out, a, b):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _product(wish, out, a, b):
+    """The product, with gradients by the two functions below."""
     return _call(wish, out, a, b)
 
 
 def _forward(wish, out, a, b):
+    """The product, and what _backward needs."""
     return _product(wish, out, a, b), (a, b)
 
 
@@ -83,6 +85,7 @@ def _shaped(x, like):
 
 
 def _backward(wish, out, kept, g):
+    """The gradients of a and b: products of g with the other operand, transposed."""
     a, b = kept
     return (_shaped(_product(wish, a.dtype, g, jnp.swapaxes(b, -1, -2)), a),
             _shaped(_product(wish, b.dtype, jnp.swapaxes(a, -1, -2), g), b))

@@ -54,6 +54,7 @@ __all__ = []
 
 
 def _format(dtype, what):
+    """The limber_format of a NumPy type."""
     dtype = numpy.dtype(dtype)
     if dtype.name not in FORMATS or not dtype.isnative:
         raise BadArgument(f"{what}: elements of type {dtype} are no format")
@@ -78,6 +79,7 @@ def _result(shape, plain, out, dtype, typed):
 
 
 def _is_swapped(dtype):
+    """Whether a type has the other byte order than the machine's."""
     try:
         return not numpy.dtype(dtype).isnative
     except TypeError:       # ml_dtypes is absent
@@ -97,6 +99,7 @@ def _named_result(shape, out, dtype, typed):
 
 
 def _index(value, words, what):
+    """The place of a word in a list of those allowed."""
     if value not in words:
         raise BadArgument(f"{what} = {value!r} is none of {', '.join(words)}")
     return words.index(value)
@@ -113,6 +116,7 @@ def _dense(x, what):
 
 
 def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zero, context):
+    """Applies an element-wise function, given by its place in the library's table."""
     from . import default_context
 
     x = _dense(x, "x")
@@ -132,6 +136,8 @@ def _apply(index, name, x, parameters, out, dtype, rounding, compute, nan_to_zer
 
 
 def _make(index):
+    """A Python function, with signature and docstring, for a row of the library's table of element-
+    wise functions; None after the last row."""
     meaning, count = c_char_p(), c_int()
     name = lib.limber_function_at(index, byref(meaning), byref(count))
     if name is None:
@@ -167,6 +173,7 @@ if TYPE_CHECKING:
 
 
 def _fill():
+    """Defines a function of this module for each row of the library's table."""
     index = 0
     while (function := _make(index)) is not None:
         globals()[function.__name__] = function
@@ -180,6 +187,7 @@ _fill()
 # ---- reductions ----------------------------------------------------------------------------------
 
 def _weights(w, x, count, what):
+    """Scale or shift of a normalisation in the type of x, or None."""
     if w is None:
         return None
     w = _dense(w, what)
@@ -189,6 +197,7 @@ def _weights(w, x, count, what):
 
 
 def _run(call, read, lost, context):
+    """Runs a reduction from one array to another."""
     from . import default_context
 
     setattr(call, "from", read)
@@ -201,6 +210,7 @@ def _run(call, read, lost, context):
 
 def _reduce(name, x, axis, carry, out, dtype, rounding, context, swallowed=False, correction=0,
             epsilon=0, scale=None, shift=None, nan_to_zero=False):
+    """Makes any reduction; the functions below say what its arguments mean."""
     given = numpy.shape(x)
     x = _dense(x, "x").reshape(given)
     same = _REDUCTIONS.index(name) >= _REDUCTIONS.index("softmax")

@@ -43,6 +43,7 @@ def _bits(quad):
 
 
 def _of_bits(bits, shape):
+    """A Quad of integers of 128 bits, the reverse of _bits."""
     made = Quad.zeros(shape)
     if math.prod(shape):
         memoryview(made.words).cast("B")[:] = b"".join([x.to_bytes(16, "little") for x in bits])
@@ -96,6 +97,7 @@ def _spread(flat, own, shape):
 
 
 def _shape_of_both(a, b):
+    """The shape to which two shapes are broadcast."""
     shape = []
     for x, y in itertools.zip_longest(a[::-1], b[::-1], fillvalue=1):
         if x != y and 1 not in (x, y):
@@ -112,6 +114,8 @@ def _pairwise(function, a, b):
 
 def _operator(function: Callable[[int, int], int],
               swapped: bool = False) -> Callable[[Quad, Any], Quad]:
+    """A method for an operator; swapped: for the one whose second operand is the Quad, such as
+    __radd__."""
     def method(self: Quad, other: Any) -> Quad:
         other = _as_quad(other)
         if other is None:
@@ -202,6 +206,7 @@ class Quad:
 
     @classmethod
     def zeros(cls, shape: Sequence[int]) -> Quad:
+        """An array of zeros."""
         return cls.of_words(new_array(shape, "f128"))
 
     @classmethod
@@ -239,14 +244,17 @@ class Quad:
 
     @property
     def shape(self) -> Tuple[int, ...]:
+        """The extents of the axes."""
         return tuple(self.words.shape[:-1])
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     def reshape(self, *shape: Any) -> Quad:
@@ -304,6 +312,7 @@ class Quad:
         return _nest(_numbers(self), self.shape)
 
     def to_strings(self, digits: int = 36) -> Any:
+        """Nested lists of decimal strings."""
         return _nest([to_string(x, digits) for x in _numbers(self)], self.shape)
 
     def __matmul__(self, other: Array) -> Any:
@@ -325,6 +334,7 @@ class Quad:
         return self._total(axis, dtype, out, keepdims, True)
 
     def _total(self, axis, dtype, out, keepdims, mean):
+        """Sums or means over axes."""
         if dtype is not None:
             raise BadArgument(f"dtype = {dtype!r}: sums of Quads are Quads")
         rank = len(self.shape)
@@ -366,21 +376,28 @@ class Quad:
         return made if out is None or made is NotImplemented else _put(out, made)
 
     def _tests(self, what):
+        """Answers to a question about each number: `what` gets the bits without and with the
+        sign."""
         return _shaped([what(x & ~_binary128.SIGN, x) for x in _bits(self)], self.shape)
 
     def isnan(self) -> Any:
+        """Which numbers are NaN."""
         return self._tests(lambda magnitude, _: magnitude > _binary128.INF)
 
     def isinf(self) -> Any:
+        """Which numbers are infinite."""
         return self._tests(lambda magnitude, _: magnitude == _binary128.INF)
 
     def isfinite(self) -> Any:
+        """Which numbers are neither infinite nor NaN."""
         return self._tests(lambda magnitude, _: magnitude < _binary128.INF)
 
     def signbit(self) -> Any:
+        """Which numbers have their sign bit set."""
         return self._tests(lambda _, bits: bits >= _binary128.SIGN)
 
     def square(self) -> Quad:
+        """The squares, rounded once."""
         return self * self
 
     __hash__ = None             # type: ignore[assignment]  # an array, as NumPy's
@@ -430,6 +447,7 @@ class Quad:
 
 
 def _numbers(quad):
+    """The numbers as decode gives them."""
     return [decode(x) for x in _bits(quad)]
 
 
@@ -451,16 +469,19 @@ def _longdouble(x):
 
 
 def _nest(flat, shape):
+    """Nested lists of this shape from one list."""
     for extent in reversed(shape[1:]):
         flat = [flat[at:at + extent] for at in range(0, len(flat), extent)] if extent else []
     return flat if shape else flat[0]
 
 
 def _doubles(view):
+    """The doubles of a dense view."""
     return memoryview(ctypes.string_at(view.data, 8 * view.count)).cast("d")
 
 
 def _convert(to, to_name, source, from_name):
+    """Converts elements from one array to another of the same shape."""
     with View(to, "to", to_name, writable=True) as t, View(source, "from", from_name) as f:
         f.dense()
         check(lib.limber_convert(t.data, t.format, f.data, f.format, f.count, 0))

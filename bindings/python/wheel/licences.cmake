@@ -3,6 +3,7 @@
 set(notices "Libraries of others in this wheel, and their licences.\n\n")
 set(texts "")
 
+# Adds a library that the wheel contains to the notices, with its licence's text if that is here.
 function(third_party name version licence place package)
   set(text "")
   if(EXISTS /usr/share/doc/${package}/copyright)
@@ -13,6 +14,7 @@ function(third_party name version licence place package)
   set(texts "${texts}${text}" PARENT_SCOPE)
 endfunction()
 
+# Installs the notices, and the named texts of licences.
 function(install_licences)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/licences/THIRD-PARTY.txt)
   file(WRITE ${file} "${notices}${texts}")

@@ -36,6 +36,8 @@ def _tag(folder):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Builds the wheel by scikit-build-core, then gives it the tag of the platforms that can load
+    its libraries."""
     name = _build_wheel(wheel_directory, config_settings, metadata_directory)
     file = Path(wheel_directory, name)
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(file) as wheel:

@@ -12,6 +12,7 @@ enum { N = 6 };
 
 static int failures;
 
+/* Counts a failure, and prints it, unless `good`. */
 static void check(int good, const char *what)
 {
     if (good)
@@ -29,6 +30,7 @@ static void check(int good, const char *what)
 #define GUARD(x) memset((x).guard, 0x5a, sizeof(x).guard)
 #define INTACT(x) intact((x).guard, sizeof(x).guard)
 
+/* True if the library has left all guard bytes unchanged. */
 static int intact(const unsigned char *guard, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -37,6 +39,7 @@ static int intact(const unsigned char *guard, size_t size)
     return 1;
 }
 
+/* Calls the functions for products, plans and inspections with structures of the headers' sizes. */
 static void products(limber_context *ctx)
 {
     static double a[N * N], b[N * N], c[N * N];
@@ -92,6 +95,7 @@ static void products(limber_context *ctx)
     limber_prepared_free(prepared);
 }
 
+/* Parses a unit and multiplies on it; the library must not write past a structure's old size. */
 static void units(limber_context *ctx)
 {
     static float a[N * N], b[N * N], c[N * N];
@@ -117,6 +121,7 @@ static void units(limber_context *ctx)
     check(limber_unit_retention(&unit.it, 100) > 0, "limber_unit_retention");
 }
 
+/* Calls the functions for convolutions. */
 static void images(limber_context *ctx)
 {
     static float x[N * N], w[1] = { 2 }, y[N * N];

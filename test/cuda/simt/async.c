@@ -42,6 +42,7 @@ void copy_later(uint32_t at, const void *p, int bytes, int size)
     f->copies[f->copy_count++] = (struct copy){ at, p, bytes, size, f->copy_group };
 }
 
+/* Ends a group of asynchronous copies (cp.async.commit_group). */
 void copy_group(void)
 {
     engine.running->copy_group++;
@@ -155,6 +156,7 @@ void barrier_init(uint32_t at, int count)
     shared_mark(block, IS_BARRIER, at, 8);
 }
 
+/* Makes the initialised barriers visible to the asynchronous copy engine. */
 void barrier_init_done(void)
 {
     struct fibre *f = engine.running;
@@ -208,6 +210,7 @@ static void arrive(struct block *block, struct barrier *b, uint32_t bytes)
     try_end(block, b);
 }
 
+/* A thread arrives at a barrier of shared memory, and announces `bytes` that copies will bring. */
 void barrier_arrive(uint32_t at, uint32_t bytes)
 {
     struct block *block = engine.running->block;
@@ -218,6 +221,7 @@ void barrier_arrive(uint32_t at, uint32_t bytes)
     arrive(block, use_barrier(block, at, bytes ? "barrier_expect" : "barrier_arrive"), bytes);
 }
 
+/* A thread arrives at a barrier of another block in its cluster. */
 void barrier_arrive_in(uint32_t at, int rank)
 {
     struct block *block;
@@ -353,6 +357,7 @@ static const struct map *check_map(const void *p, const char *what)
     return m;
 }
 
+/* Checks the tensor map; the simulation prefetches nothing. */
 void tensor_prefetch(const void *map)
 {
     check_map(map, "tensor_prefetch");
@@ -379,6 +384,8 @@ static void start_copy(struct block *block, struct flight t, uint32_t barrier, u
     b->issued++;
 }
 
+/* Starts an asynchronous copy of contiguous bytes from global to shared memory, which completes at
+ * a barrier. */
 void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
 {
     fibre_maybe_yield();

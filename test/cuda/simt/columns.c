@@ -55,6 +55,7 @@ static struct columns *checked_columns(const char *what)
     return c;
 }
 
+/* Returns the first time of the block's tensor-core agent, which counts as one more thread. */
 static epoch agent_of(const struct block *b)
 {
     return (epoch)(b->rank * BLOCK_IDS + AGENT_TENSOR) << CLOCK_BITS;
@@ -123,6 +124,7 @@ void columns_allocate(uint32_t at, uint32_t count)
     meeting_end(m);
 }
 
+/* The warp gives up the right to allocate columns of tensor memory. */
 void columns_take_no_more(void)
 {
     struct meeting *m = whole_warp("columns_take_no_more", 0, NULL);
@@ -196,6 +198,7 @@ void columns_before(void)
     f->load_count = left;
 }
 
+/* After columns_wait: the thread is ordered after the block's products. */
 void columns_after(void)
 {
     struct fibre *f = engine.running;
@@ -391,6 +394,7 @@ void columns_arrive(uint32_t at, uint32_t blocks)
 
 /* ---- loads from tensor memory ---------------------------------------------------------------- */
 
+/* Appends a load of tensor memory that its thread has not waited for yet. */
 static struct load *add_load(struct fibre *f)
 {
     if (f->load_count == f->load_room) {
@@ -400,6 +404,7 @@ static struct load *add_load(struct fibre *f)
     return &f->loads[f->load_count++];
 }
 
+/* A lane's arguments of columns_load. */
 struct wanted {
     uint32_t *d, address;
 };
@@ -471,6 +476,7 @@ void columns_wait(void)
 
 /* ---- the end of a block ---------------------------------------------------------------------- */
 
+/* Checks at a thread's end that it has waited for all loads. */
 void columns_end(struct fibre *f)
 {
     for (int i = 0; i < f->load_count; i++)

@@ -85,6 +85,7 @@ DEVICE int lane()
 {
     return simt->now->thread & 31;
 }
+/* In a real kernel this hides v from the compiler. */
 template <class T> DEVICE T compute_here(T v)
 {
     return v;
@@ -111,6 +112,7 @@ struct alignas(8) bytes8 {
     uint32_t w[2];
 };
 
+/* Reads a value from host memory. */
 template <class T> DEVICE T simt_get(const void *p)
 {
     T v;
@@ -142,6 +144,7 @@ template <class T> DEVICE void store_shared(uint32_t at, T v)
     __builtin_memcpy(simt->shared_write(at, sizeof v, alignof(T)), &v, sizeof v);
 }
 
+/* Checks an atomic access and returns the value's host address. */
 template <class T> DEVICE T *simt_atomic(T *p)
 {
     return (T *)simt->global_atomic(p, sizeof(T), alignof(T));

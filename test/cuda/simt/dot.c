@@ -9,6 +9,7 @@
 
 enum { NONE = -100000 };        /* exponent that zeros get, below all others */
 
+/* Names of formats, with their sizes. */
 static const struct {
     const char *name;
     int bytes, exp_bits, frac_bits;
@@ -241,6 +242,7 @@ float simt_dot(int kind, const struct model *m, const struct line *a, const stru
 
 /* ---- blocks with scales ---------------------------------------------------------------------- */
 
+/* Formats of the elements of block-scaled products; a number without a format has zeros. */
 static const struct {
     int exp_bits, frac_bits;
 } elements[SIMT_FORMATS] = { { 4, 3 }, { 5, 2 }, { 0, 0 }, { 2, 3 }, { 3, 2 }, { 2, 1 } };

@@ -39,10 +39,12 @@ enum {
 };
 enum { DEVICES = 2, STACK_DEPTH = 16 };
 
+/* A device's primary context; refs: how often it is retained. */
 struct context {
     int device, refs;
 };
 
+/* The work items of a graph; end: where the next one is appended. */
 struct graph {
     struct work *first, **end;
 };
@@ -78,6 +80,7 @@ struct function {
     int dynamic;
     bool loaded; /* set by cuFuncLoad or by the first launch */
 };
+/* An allocation of page-locked host memory. */
 struct pinned {
     struct pinned *next;
     char *at;
@@ -99,6 +102,7 @@ struct pooled {
     uint64_t at, size;
     bool freed; /* set when the free is queued */
 };
+/* CUmemPoolProps. */
 struct pool_props {
     int type, handles, location, device;
     void *security;
@@ -107,6 +111,7 @@ struct pool_props {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The state of the driver. */
 static struct {
     bool started;
     int capability, multiprocessors, version;
@@ -142,6 +147,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
+/* Reads the properties of the simulated device from environment variables. */
 static void read_settings(void)
 {
     driver.capability = (int)setting("SIMT_CC", 90);
@@ -183,6 +189,7 @@ EXPORT int cuInit(unsigned flags)
     return good ? OK : flags ? INVALID_VALUE : OUT_OF_MEMORY;
 }
 
+/* Returns the first error that the simulator has found, or "". */
 EXPORT const char *simt_error(void)
 {
     pthread_mutex_lock(&lock);
@@ -235,6 +242,7 @@ EXPORT void simt_reset(void)
 
 /* ---- checks at every call -------------------------------------------------------------------- */
 
+/* Returns whether a stream is being captured in a mode that restricts other calls. */
 static bool is_capturing(void)
 {
     for (const struct capture *c = driver.captures; c; c = c->next)
@@ -300,12 +308,14 @@ static int enter(int needs)
     return e;
 }
 
+/* Ends a driver function: releases the lock and returns the status. */
 static int leave(int e)
 {
     pthread_mutex_unlock(&lock);
     return e;
 }
 
+/* Begins the function that contains it, or returns the error of enter() from it. */
 #define ENTER(needs) \
     do { \
         int e_ = enter(needs); \
@@ -355,6 +365,7 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
     return OK;
 }
 
+/* Largest shared memory that a block can opt in to, in bytes. */
 static int shared_optin(void)
 {
     return driver.capability >= 120 ? 99 * 1024 :
@@ -571,6 +582,7 @@ EXPORT int cuMemPoolSetAttribute(struct pool *p, int attribute, void *value)
     return leave(OK);
 }
 
+/* Unmaps memory of a pool that exceeds `most` bytes and is not in use. */
 static void trim(struct pool *p, uint64_t most)
 {
     most = most > p->used ? most : p->used;
@@ -738,6 +750,7 @@ static void run_copy(const struct work *w)
     }
 }
 
+/* Fills memory, as cuMemsetD8Async and its like. */
 static void run_set(const struct work *w)
 {
     unsigned char *p = memory_host_address(w->to, w->width * w->unit);
@@ -1069,6 +1082,7 @@ EXPORT int cuEventRecord(struct event *e, struct stream *s)
     return leave(OK);
 }
 
+/* False if the capture has ended, so that c is a dangling pointer. */
 static bool is_live(const struct capture *c)
 {
     for (const struct capture *o = driver.captures; o; o = o->next)
@@ -1475,10 +1489,12 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
 
 /* CUlaunchConfig of CUDA's driver, and the attributes that this mock supports. */
 enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_EARLY = 6 };
+/* CUlaunchAttribute. */
 struct launch_attribute {
     int id, unused;
     unsigned value[16];
 };
+/* CUlaunchConfig. */
 struct launch_config {
     unsigned grid[3], block[3], shared;
     struct stream *stream;
@@ -1589,6 +1605,7 @@ EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base
 
 /* ---- names of errors ------------------------------------------------------------------------- */
 
+/* The statuses with their names and texts. */
 static const struct {
     int code;
     const char *name, *text;

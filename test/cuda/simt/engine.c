@@ -42,6 +42,7 @@ static void *first_frame(char *top, void (*entry)(void))
 #else
 #include <ucontext.h>
 
+/* Switches to another coroutine; *save receives what it takes to come back. */
 static void simt_switch(void **save, void *to)
 {
     ucontext_t here;
@@ -50,6 +51,7 @@ static void simt_switch(void **save, void *to)
     swapcontext(&here, to);
 }
 
+/* Prepares a new coroutine, with its stack below `top`. */
 static void *first_frame(char *top, void (*entry)(void))
 {
     ucontext_t *c = (ucontext_t *)(void *)(top - (sizeof *c + 63) / 64 * 64);
@@ -63,6 +65,7 @@ static void *first_frame(char *top, void (*entry)(void))
 }
 #endif
 
+/* Returns a pseudorandom number below a limit. */
 uint32_t engine_random(uint32_t below)
 {
     uint64_t z = engine.random += 0x9e3779b97f4a7c15u;
@@ -107,6 +110,7 @@ void engine_fail(const char *format, ...)
         switch_to_main();
 }
 
+/* Lets a thread that waits go on when its turn comes. */
 void fibre_wake(struct fibre *f)
 {
     f->state = READY;
@@ -114,6 +118,7 @@ void fibre_wake(struct fibre *f)
     engine.ready[engine.ready_count++] = f;
 }
 
+/* Suspends the running thread until another wakes it; the arguments say where it waits. */
 void fibre_wait(const char *where, uint32_t at, uint32_t parity)
 {
     struct fibre *f = engine.running;
@@ -125,12 +130,14 @@ void fibre_wait(const char *where, uint32_t at, uint32_t parity)
     switch_to_main();
 }
 
+/* Lets other threads run before the running one goes on. */
 void fibre_yield(void)
 {
     fibre_wake(engine.running);
     switch_to_main();
 }
 
+/* Lets other threads run now and then: after a random number of calls. */
 void fibre_maybe_yield(void)
 {
     if (--engine.fuse > 0)
@@ -146,6 +153,7 @@ struct meeting *my_warp(void)
     return &engine.running->block->warps[engine.running->thread / 32];
 }
 
+/* Returns where the running thread's warpgroup meets, which must have 128 threads. */
 struct meeting *my_warpgroup(void)
 {
     struct meeting *m = &engine.running->block->warpgroups[engine.running->thread / 128];
@@ -180,6 +188,7 @@ bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
     return false;
 }
 
+/* Wakes the other threads of a meeting. */
 void meeting_end(struct meeting *m)
 {
     for (int i = m->from; i < m->from + m->size; i++) {
@@ -190,6 +199,7 @@ void meeting_end(struct meeting *m)
     }
 }
 
+/* warp(): the index of the running thread's warp.  All its lanes must call it together. */
 static int warp_index(void)
 {
     struct meeting *m = my_warp();
@@ -200,6 +210,7 @@ static int warp_index(void)
     return w;
 }
 
+/* elect.sync: true in one lane of the warp, which the seed chooses. */
 bool is_elected(void)
 {
     struct meeting *m = my_warp();
@@ -227,6 +238,7 @@ static void share_registers(struct block *b, int warp, int n)
                     warps, sum, warps * launched);
 }
 
+/* setmaxnreg: all lanes of a warp change their number of registers to n. */
 void registers_change(int n)
 {
     struct meeting *m = my_warp();
@@ -239,6 +251,7 @@ void registers_change(int n)
     meeting_end(m);
 }
 
+/* A lane's argument and result of a shuffle. */
 struct exchange {
     uint32_t in, out;
     int mask;
@@ -295,6 +308,7 @@ static void fibre_main(void)
     end_fibre();
 }
 
+/* Maps zeroed memory, of which only touched pages take room. */
 static void *map_pages(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -307,6 +321,7 @@ static void *map_pages(size_t size)
     return p;
 }
 
+/* Creates a block with the largest shared memory and number of threads. */
 static struct block *new_block(void)
 {
     struct block *b = map_pages(sizeof *b);
@@ -494,6 +509,7 @@ static struct fibre *pick_fibre(void)
     return f;
 }
 
+/* Runs a thread of the kernel until it waits or ends. */
 static void run_fibre(struct fibre *f)
 {
     engine.running = f;
@@ -526,6 +542,7 @@ static void check_arrived(const struct block *b)
                         b->index, b->barriers[i].at);
 }
 
+/* Returns whether all threads of a cluster have ended. */
 static bool has_ended(const struct cluster *c)
 {
     for (int i = 0; i < c->size; i++)
@@ -626,6 +643,7 @@ static void schedule(void)
 
 /* ---- faults of the machine ------------------------------------------------------------------- */
 
+/* within: this thread runs a launch.  before: the handlers to restore. */
 static _Thread_local bool within;
 static struct sigaction before[4];
 static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };

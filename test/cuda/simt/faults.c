@@ -16,6 +16,7 @@ static bool is_launch(const char *variable, long number)
     return text && *text && strtol(text, NULL, 10) == number;
 }
 
+/* Returns whether the device is lost, maybe by an earlier process. */
 bool fault_is_gone(void)
 {
     const char *file = getenv("SIMT_GONE");
@@ -23,6 +24,7 @@ bool fault_is_gone(void)
     return file && access(file, F_OK) == 0;
 }
 
+/* Lets the device be lost, also for later processes if SIMT_GONE names a file. */
 static void lose_device(void)
 {
     const char *file = getenv("SIMT_GONE");
@@ -33,6 +35,8 @@ static void lose_device(void)
     engine_fail("the device is lost (SIMT_LOST)");
 }
 
+/* Called before each launch: hangs or loses the device if the environment asks for it at this
+ * one. */
 void fault_before(void)
 {
     static long number;
@@ -44,6 +48,7 @@ void fault_before(void)
         lose_device();
 }
 
+/* Called after a kernel: flips a bit in memory if the environment names the kernel. */
 void fault_after(const char *kernel)
 {
     const char *wrong = getenv("SIMT_WRONG");

@@ -8,6 +8,7 @@
 
 #define SIMT_IMAGE UINT64_C(0x3230746d6973ff7f)
 
+/* The head of an image that takes the place of a cubin. */
 struct image {
     uint64_t magic, size;
     uint32_t toolkit, unused;   /* major version of CUDA that the compiler simulates */

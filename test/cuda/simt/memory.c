@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* ZONE: bytes of the red zones between allocations. POISON: what fills new and freed memory. */
 enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 
 /* State of a byte: unallocated, never written, written before this launch, or, from FIRST on, the
@@ -21,6 +22,7 @@ struct piece {
     struct piece *next;
 };
 
+/* The memory of all devices. */
 static struct {
     /* base: first address of all devices; each: bytes of address space of each device */
     uint64_t base, each;
@@ -137,6 +139,7 @@ int memory_device(uint64_t at)
     return (int)((at - memory.base) / memory.each);
 }
 
+/* Finds the allocation that contains an address. */
 bool memory_find(uint64_t at, uint64_t *base, uint64_t *size)
 {
     if (!memory_inside(at))
@@ -150,6 +153,8 @@ bool memory_find(uint64_t at, uint64_t *base, uint64_t *size)
     return false;
 }
 
+/* Returns where the simulator keeps bytes of global memory, or NULL if they are in no
+ * allocation. */
 unsigned char *memory_host_address(uint64_t at, uint64_t size)
 {
     uint64_t base, room;
@@ -314,6 +319,7 @@ void *global_atomic(void *p, uint32_t size, uint32_t align)
     return write_range((uint64_t)(uintptr_t)p, size, align, "atomic");
 }
 
+/* Changes a bit of memory that a kernel has written. */
 void memory_flip_bit(void)
 {
     if (memory.written_to)

@@ -32,6 +32,7 @@ extern char **environ;
 
 enum { OK, NO_MEMORY = 1, BAD_INPUT = 3, BAD_PROGRAM = 4, BAD_OPTION = 5, FAILED = 6 };
 
+/* The source, or a header. */
 struct text {
     char *name, *body;
 };

@@ -30,6 +30,7 @@ struct release {
     struct clocks *known;
 };
 
+/* All records of the launch. */
 static struct {
     struct moment *moment;
     struct release *release;
@@ -84,6 +85,7 @@ static bool is_ordered_by_counter(const struct fibre *f, const struct moment *m)
     return false;
 }
 
+/* Fails unless the running thread is ordered after the write of this record at address `at`. */
 void order_check(uint64_t at, uint32_t moment)
 {
     const struct fibre *f = engine.running;
@@ -117,11 +119,14 @@ void order_pass(uint64_t at)
     clocks_tick(f);
 }
 
+/* The running thread has waited for the previous launch (griddepcontrol.wait). */
 void order_begin(void)
 {
     engine.running->began = true;
 }
 
+/* Fails if a launch that began early accesses memory before it has waited for the previous
+ * launch. */
 void order_began(const char *what)
 {
     if (engine.launch->early && !engine.running->began)

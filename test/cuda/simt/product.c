@@ -11,12 +11,14 @@
 
 #define REGISTER_POISON 0xffc5c5c5u
 
+/* How the device sums products of each kind; good: the model was found. */
 static struct {
     struct model m;
     int capability;
     bool good;
 } models[2][SIMT_E5M2 + 1]; /* [1]: products into tensor memory */
 
+/* Chooses the models of the tensor cores of the simulated device. */
 void product_start(void)
 {
     for (int columns = 0; columns < 2; columns++)
@@ -63,6 +65,7 @@ static struct witness common_witness(const struct meeting *m, int step)
     return (struct witness){ .known = least, .self = -1 };
 }
 
+/* Returns the running thread's warp, which must have 32 threads. */
 static struct meeting *whole_warp(const char *what)
 {
     struct meeting *m = my_warp();
@@ -180,6 +183,7 @@ static void add_products(int kind, bool into_columns, int rows, const uint8_t (*
         }
 }
 
+/* A lane's registers of mma or wmma. */
 struct operands {
     void *d;
     const uint32_t *a, *b;
@@ -212,6 +216,7 @@ void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
     meeting_end(m);
 }
 
+/* A lane's registers of mma_scaled. */
 struct scaled_operands {
     float *d;
     const uint32_t *a, *b;
@@ -274,6 +279,7 @@ void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, con
     meeting_end(m);
 }
 
+/* A lane's registers of mma_f64. */
 struct operands64 {
     double *d, a, b;
 };
@@ -391,6 +397,7 @@ void wmma_store(uint32_t at, const float *d, int ld)
 
 /* ---- products of a warpgroup ----------------------------------------------------------------- */
 
+/* A thread's arguments of `group`. */
 struct group_product {
     uint32_t *d;
     int n;
@@ -417,6 +424,7 @@ static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t 
         }
 }
 
+/* Multiplies two tiles of shared memory, and adds the products to *d. */
 void product_of_tiles(int kind, bool columns, const struct witness *w, int rows, struct tile a,
                       int n, struct tile b, uint32_t *const *d, const char *what)
 {
@@ -466,6 +474,7 @@ void scaled_product_of_tiles(const struct scaled_product *x, const struct witnes
         }
 }
 
+/* Returns the time 0 of the warpgroup's tensor core, which has a clock like a thread's. */
 static epoch group_agent(const struct meeting *m)
 {
     return (epoch)(engine.running->block->rank * BLOCK_IDS + AGENT_GROUP + m->from / 128)
@@ -581,6 +590,7 @@ static void issue_product(struct group *g, const struct meeting *m, int kind)
     }
 }
 
+/* Simulates wgmma.mma_async: the product of tiles a and b into the registers d of a warpgroup. */
 void group(int kind, int n, void *d, struct tile a, struct tile b, int keep)
 {
     struct group_product mine = { d, n, a, b, keep };
@@ -600,6 +610,7 @@ static struct group *group_of_warp(struct meeting *m, int *warp)
     return &engine.running->block->groups[m->from / 128];
 }
 
+/* Simulates wgmma.fence for a warp. */
 void group_fence(void)
 {
     struct meeting *m = whole_warp("group_fence");
@@ -611,6 +622,7 @@ void group_fence(void)
     meeting_end(m);
 }
 
+/* Simulates wgmma.commit_group for a warp. */
 void group_commit(void)
 {
     struct meeting *m = whole_warp("group_commit");
@@ -684,6 +696,7 @@ void group_wait(int n)
     meeting_end(m);
 }
 
+/* Fails if a thread ends before its warp has waited for its products. */
 void product_end(struct fibre *f)
 {
     const struct group *g = &f->block->groups[f->thread / 128];

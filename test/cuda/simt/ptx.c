@@ -28,11 +28,13 @@ enum word_kind {
     WORD_label,
     WORD_sink
 };
+/* A word of an operand. */
 struct word {
     enum word_kind kind;
     int64_t n; /* index of an argument, register or label, or the value of a number */
     int first, count; /* range of words, of a list or an address */
 };
+/* A parsed instruction. */
 struct instruction {
     char *op;
     int predicate; /* index of a register; -1: not predicated */
@@ -42,6 +44,7 @@ struct instruction {
     const struct type *type; /* type: types of a product's operands; n: its number of columns */
     int n;
 };
+/* A name that the assembly declares. */
 struct name {
     char text[MOST_NAME];
     char type; /* type of a register: 'h' (16 bits), 'r' (32 bits) or 'p' (predicate) */
@@ -516,6 +519,7 @@ static void do_cvt_pair(struct frame *f, int frac_bits, int bias)
                       narrow(float_of(input(f, 2, 'f')), frac_bits, bias));
 }
 
+/* Simulates cvt.f32.f16. */
 static void do_cvt_f16(struct frame *f)
 {
     uint32_t v = (uint32_t)input(f, 1, 'h'), bits;
@@ -527,6 +531,7 @@ static void do_cvt_f16(struct frame *f)
     write_operand(f, word(f, 0), 'f', bits);
 }
 
+/* Simulates mov.b32 of a register to a pair of 16-bit registers. */
 static void do_halves(struct frame *f)
 {
     const struct word *w = list(f, 0, 2);
@@ -780,6 +785,7 @@ static struct tile tile_of(const struct frame *f, int i, uint64_t rows)
     return (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 };
 }
 
+/* Bits 46 to 63 of descriptors of tiles whose rows have 128 bytes, swizzled. */
 enum { ROWS_OF_WGMMA = 1 << 16, ROWS_OF_TCGEN05 = 2 << 15 | 1 };
 
 static void do_wgmma(struct frame *f)
@@ -813,6 +819,7 @@ static bool resolve_wgmma(struct instruction *x)
 
 /* ---- one lane of a warp ---------------------------------------------------------------------- */
 
+/* Simulates elect.sync. */
 static void do_elect(struct frame *f)
 {
     if (input(f, 1, 'n') != 0xffffffff)
@@ -820,6 +827,7 @@ static void do_elect(struct frame *f)
     write_operand(f, word(f, 0), 'p', is_elected());
 }
 
+/* Simulates selp: selects one of two values by a predicate. */
 static void do_selp(struct frame *f)
 {
     write_operand(f, word(f, 0), 'r', input(f, input(f, 3, 'p') ? 1 : 2, 'n'));
@@ -890,6 +898,7 @@ static void do_tcgen05_scaled(struct frame *f, enum simt_scaled kind)
 static const int kinds_f16[3] = { SIMT_F16, SIMT_BF16, -1 }, kinds_tf32[3] = { -1, -1, SIMT_TF32 };
 static const int kinds_f8[3] = { SIMT_E4M3, SIMT_E5M2, -1 };
 
+/* Simulates tcgen05.commit.  all: multicast to the blocks of a mask. */
 static void do_commit(struct frame *f, bool all)
 {
     uint32_t mask = all ? (uint32_t)input(f, 1, 'h') : 0;
@@ -926,6 +935,7 @@ static void do_atomic_add(struct frame *f, bool passes)
 
 /* ---- barriers, copies ------------------------------------------------------------------------ */
 
+/* Simulates bar.sync. */
 static void do_bar(struct frame *f)
 {
     int id = (int)input(f, 0, 'n'), threads = (int)input(f, 1, 'n');
@@ -935,6 +945,7 @@ static void do_bar(struct frame *f)
     sync_some(id, threads);
 }
 
+/* Simulates cp.async, which fills with zeros what exceeds the source. */
 static void do_copy(struct frame *f, int most)
 {
     int size = (int)input(f, 2, 'n');
@@ -944,11 +955,13 @@ static void do_copy(struct frame *f, int most)
     copy_later(shared(f, 0), global(f, 1, 1), (int)input(f, 3, 'r'), size);
 }
 
+/* Simulates mbarrier.arrive.expect_tx. */
 static void do_expect(struct frame *f)
 {
     barrier_arrive(shared(f, 1), (uint32_t)input(f, 2, 'r'));
 }
 
+/* Simulates mbarrier.try_wait, which here waits until the phase has ended. */
 static void do_wait(struct frame *f)
 {
     barrier_wait(shared(f, 1), (uint32_t)input(f, 2, 'r'));
@@ -957,6 +970,7 @@ static void do_wait(struct frame *f)
 
 enum { RANK = 24 }; /* in a cluster address, the bits from here on hold the block's rank plus 1 */
 
+/* Simulates mapa: the address of a block's shared memory as the cluster sees it. */
 static void do_mapa(struct frame *f)
 {
     write_operand(f, word(f, 0), 'r', input(f, 1, 'r') | (input(f, 2, 'r') + 1) << RANK);
@@ -992,6 +1006,7 @@ static void do_tensor(struct frame *f, bool all)
                 (int)value(f, &at[2], 'r'), shared(f, 2), mask);
 }
 
+/* Simulates barrier.cluster.wait. */
 static void meet_cluster(struct frame *f)
 {
     if (!f->met)
@@ -1095,6 +1110,7 @@ static void meet_cluster(struct frame *f)
     F(tcgen05_commit, COMMIT ".b64", 1, do_commit(f, false)) \
     F(tcgen05_commit_all, COMMIT ".multicast::cluster.b64", 2, do_commit(f, true))
 
+/* Defines the function that executes an instruction, from its row of OPCODES. */
 #define DO(id, name, operands, what) \
     static void run_##id(struct frame *f) \
     { \

@@ -11,11 +11,13 @@
 
 /* ---- clocks: what each thread knows of the others ------------------------------------------ */
 
+/* Index in a vector clock at which the entries of the block of thread `id` begin. */
 static int block_begin(int id)
 {
     return id / BLOCK_IDS * (2 * engine.launch->threads + AGENTS);
 }
 
+/* Returns the place of an epoch's thread in vector clocks. */
 size_t clocks_index(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS), own = id % BLOCK_IDS;
@@ -24,11 +26,13 @@ size_t clocks_index(epoch e)
                     (own < MAX_THREADS ? own : own - MAX_THREADS + engine.launch->threads));
 }
 
+/* Returns the place in vector clocks of a thread's last fence for asynchronous units. */
 size_t clocks_fence(int id)
 {
     return (size_t)(block_begin(id) + id % BLOCK_IDS + engine.launch->threads + AGENTS);
 }
 
+/* Returns a vector clock of zeros. */
 struct clocks *clocks_new(void)
 {
     size_t size = (size_t)engine.clocks_size * sizeof(uint32_t);
@@ -43,6 +47,7 @@ struct clocks *clocks_new(void)
     return c;
 }
 
+/* Releases a vector clock when its last user has gone. */
 void clocks_drop(struct clocks *c)
 {
     if (--c->refs)
@@ -51,6 +56,7 @@ void clocks_drop(struct clocks *c)
     engine.spare = c;
 }
 
+/* Notes another user of a vector clock; returns it. */
 struct clocks *clocks_keep(struct clocks *c)
 {
     c->refs++;
@@ -78,6 +84,7 @@ void clocks_join_fibre(struct clocks *to, const struct fibre *f)
     join_self(to, f);
 }
 
+/* Begins a thread's next epoch. */
 void clocks_tick(struct fibre *f)
 {
     if (++f->clock >= CLOCK_MASK)
@@ -133,6 +140,7 @@ void fibre_acquire(struct fibre *f, struct clocks *c)
     f->known = own;
 }
 
+/* True if an access by w is ordered after epoch e. */
 bool clocks_know(const struct witness *w, epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -142,6 +150,7 @@ bool clocks_know(const struct witness *w, epoch e)
     return id < ID_BARRIER && w->known[clocks_index(e)] >= (e & CLOCK_MASK);
 }
 
+/* Returns what a thread knows of the others' epochs, for the check of an access. */
 struct witness fibre_witness(const struct fibre *f)
 {
     return (struct witness){ f->known->at, f->id, f->fenced, false,
@@ -155,6 +164,7 @@ static bool is_thread(int id)
     return id < ID_BARRIER && id % BLOCK_IDS < MAX_THREADS;
 }
 
+/* Returns a description of who accessed shared memory at an epoch, for messages. */
 static const char *accessor_name(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -276,6 +286,7 @@ void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t
     }
 }
 
+/* Records a write of whole words of shared memory. */
 void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size)
 {
     for (uint32_t word = at / 4; word < (at + size) / 4; word++) {
@@ -284,6 +295,7 @@ void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size)
     }
 }
 
+/* Clears the records of a block's shared memory, and fills the memory with garbage. */
 void shared_start(struct block *b)
 {
     size_t words = (b->limit + 3) / 4;
@@ -295,6 +307,7 @@ void shared_start(struct block *b)
 
 /* ---- operations of threads ------------------------------------------------------------------- */
 
+/* Checks that bytes are inside a block's shared memory and aligned. */
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what)
 {
@@ -328,6 +341,7 @@ void *shared_write(uint32_t at, uint32_t size, uint32_t align)
     return shared_access(at, size, align, true);
 }
 
+/* Simulates fence.proxy.async: copies and tensor cores see the thread's writes so far. */
 void fence_async(void)
 {
     struct fibre *f = engine.running;
@@ -360,6 +374,7 @@ static void warp_arrives(struct meeting *warp, struct meeting *m, int id, int th
     fibre_maybe_yield();
 }
 
+/* Simulates bar.sync, or __syncthreads if id is 0. */
 void sync_some(int id, int threads)
 {
     struct block *b = engine.running->block;
@@ -372,6 +387,7 @@ void sync_some(int id, int threads)
         warp_arrives(warp, &b->bars[id], id, threads);
 }
 
+/* Simulates __syncwarp. */
 void sync_warp(void)
 {
     struct meeting *m = my_warp();
@@ -401,6 +417,7 @@ static void warp_joins(struct meeting *warp, struct cluster *c)
     fibre_maybe_yield();
 }
 
+/* Waits for all threads of the cluster. */
 void sync_cluster(void)
 {
     struct meeting *warp = my_warp();

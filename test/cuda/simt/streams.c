@@ -4,10 +4,13 @@
 
 #include <stdlib.h>
 
+/* The legacy default stream, and the list of all others. */
 static struct stream legacy, *streams;
+/* The number of the last work item, and the state of the random numbers. */
 static uint64_t numbers, state;
 static bool eager;              /* the seed chose to run work as soon as it is queued */
 
+/* Makes the order of work in streams reproducible; for some seeds it runs as late as possible. */
 void streams_seed(uint64_t seed)
 {
     state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -39,6 +42,7 @@ static void forget_waits(struct stream *s, const struct stream *gone)
             w->awaited = NULL;
 }
 
+/* Removes a stream; the others no longer wait for it. */
 void streams_remove(struct stream *s)
 {
     struct stream **at = &streams;
@@ -51,6 +55,7 @@ void streams_remove(struct stream *s)
         forget_waits(o, s);
 }
 
+/* NULL stands for the legacy default stream. */
 static const struct stream *or_legacy(const struct stream *s)
 {
     return s ? s : &legacy;
@@ -90,6 +95,7 @@ static void free_work(struct work *w)
     free(w);
 }
 
+/* Does the first work item of a stream. */
 static void run_first(struct stream *s)
 {
     struct work *w = s->first;
@@ -138,12 +144,14 @@ void streams_put(struct stream *s, struct work *w, bool late)
             ;
 }
 
+/* Does work of any streams until a stream has done its work up to a number. */
 void streams_finish_until(const struct stream *s, uint64_t until)
 {
     while (!streams_are_done(s, until) && run_any())
         ;
 }
 
+/* Does all work of a stream; NULL: of the default stream and of those that synchronise with it. */
 void streams_finish(struct stream *s)
 {
     streams_finish_until(s, streams_last(s));
@@ -158,6 +166,7 @@ void streams_finish_all(void)
         ;
 }
 
+/* Discards a stream's queued work. */
 static void forget(struct stream *s)
 {
     while (s->first) {

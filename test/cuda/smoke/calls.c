@@ -176,6 +176,7 @@ static bool open_calls(struct numbers3 *x, struct report *r, const char *format,
     return false;
 }
 
+/* Returns operand i on the device (`there`) or on the host; row: its row stride. */
 static limber_matrix matrix_at(const struct numbers3 *x, int i, bool there, int64_t row)
 {
     return (limber_matrix){ there ? (const void *)(uintptr_t)x->there[i].at : x->host[i], x->f, row,

@@ -255,7 +255,8 @@ static bool scan_operands(struct bench *b, struct diag *d)
     return b->t.mask[0] && b->t.mask[1];
 }
 
-/* Sets alpha and beta in the result's format, to 1 and 0 unless the kind of kernel has them. */
+/* Stores alpha and beta in the result's format, and passes them if the kind of kernel has them;
+ * otherwise they are 1 and 0. */
 static void set_scalars(struct bench *b, char alpha[16], char beta[16])
 {
     set_element(limber_scalar_format(b->t.result), alpha, 1.5);
@@ -541,6 +542,7 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
 /* elements along k of two instructions in FP16, one in FP8, or eight in FP64 */
 enum { ORDER_K = 32 };
 
+/* A product whose order of sums is asked for; there: it is computed on the device. */
 struct summing {
     struct bench bench; /* a product with one element of C */
     bool there;
@@ -650,6 +652,7 @@ static void print_operands(FILE *out, const struct bench *b)
 
 /* ---- judging a run --------------------------------------------------------------------------- */
 
+/* ALL: the scans of A and B, the stages and the result. */
 enum { SCANS = 2, ALL = SCANS + STAGE_count + 1 };
 
 static const struct stage *first_wrong(const struct stage s[ALL])

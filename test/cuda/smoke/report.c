@@ -96,6 +96,7 @@ static struct place thread_place(int64_t i, int64_t j, int64_t index)
     return (struct place){ { i, j }, (int)(index / 32), (int)(index % 32) };
 }
 
+/* How the result is divided into tiles, and these into cells. */
 struct grid {
     int64_t height, width; /* sizes of a tile, in elements */
     /* height and width of the cells that one character of a tile's map stands for */

@@ -12,6 +12,7 @@
 
 /* ---- device.c: memory of the first device ---------------------------------------------------- */
 
+/* An allocation in device memory. */
 struct memory {
     cu_pointer at;
     size_t bytes;
@@ -80,12 +81,14 @@ void smoke_describe(FILE *out, const struct stage *s, const struct cuda_config *
 
 /* ---- product.c, stages.c: one plan, run on both backends ------------------------------------- */
 
+/* A convolution. */
 struct layer {
     int64_t n, c, h, w, o, r, s, stride, pad, groups;
     int direction;
     bool nhwc;
 };
 
+/* The sizes of a product. */
 struct shape {
     int64_t m, n, k;
 };

@@ -328,6 +328,7 @@ static bool compare_sums(struct stage *s, const struct trial *t, const struct la
 
 /* ---- comparing all stages of a product ------------------------------------------------------- */
 
+/* False if the kernels leave no limbs in the workspace. */
 static bool has_limbs(const struct cuda_config *f)
 {
     return f->mma_path != MMA_PATH_element && f->mma_path != MMA_PATH_unit && !f->mx.kind &&

@@ -41,8 +41,10 @@ int main(void)
     return 0;
 }
 #else
+/* The time that clock_gettime tells. */
 static int64_t nanoseconds = 1000000000;
 
+/* Replaces the C library's function: the clock advances only in the products below. */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     if (clock != CLOCK_MONOTONIC)
@@ -52,6 +54,7 @@ int clock_gettime(clockid_t clock, struct timespec *t)
     return 0;
 }
 
+/* Stands for a BLAS whose time depends on the zeros in B. */
 void dgemm_(const char *ta, const char *tb, const int32_t *m, const int32_t *n, const int32_t *k,
             const double *alpha, const double *a, const int32_t *lda, const double *b,
             const int32_t *ldb, const double *beta, double *c, const int32_t *ldc, size_t la,

@@ -20,6 +20,8 @@ class Call(ctypes.Structure):
 
 
 def last():
+    """Returns what the interposed library says about this thread's last call: a status, and the
+    call."""
     call = Call(ctypes.sizeof(Call))
     return ctypes.CDLL(None).limber_blas_last_call(ctypes.byref(call)), call
 
@@ -30,6 +32,7 @@ def is_called(call, name):
 
 
 def calls():
+    """Multiplies three times in each of three types, and returns the last product."""
     import numpy as np
     np.seterr(all="raise")          # the caller sets flags
     rng = np.random.default_rng(5)
@@ -42,6 +45,7 @@ def calls():
 
 
 def ask():
+    """The last call is reported with its routine and sizes; nothing before the first call."""
     assert last()[0] == 0           # no call has reached the library
     calls()
     known, call = last()
@@ -51,6 +55,7 @@ def ask():
 
 
 def served():
+    """The last of several calls was computed by Limber."""
     calls()
     known, call = last()
     assert known and call.served, call.why_not
@@ -83,6 +88,7 @@ def routines():
     N, K, one, zero = ctypes.c_int64(n), ctypes.c_int64(k), ctypes.c_double(1), ctypes.c_double(0)
 
     def call(name, *args):
+        """Calls a Fortran routine, and checks that Limber computed it."""
         args = [x.ctypes.data_as(ctypes.c_void_p) if isinstance(x, np.ndarray) else
                 x if isinstance(x, bytes) else ctypes.byref(x) for x in args]
         getattr(library, name + "_")(*args, *[ctypes.c_size_t(1)] * 4)
@@ -140,6 +146,7 @@ def idle(path):
 
 
 def whole(path):
+    """Checks a report of a killed process: it has all calls, and says that it is incomplete."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     assert report["served"]["calls"] == 9 + BEGAN and not report["complete"], report["served"]
@@ -174,6 +181,7 @@ def narrow():
         return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
     def back(x):
+        """The floats of BF16 bits."""
         return (x.astype(np.uint32) << 16).view(np.float32)
 
     library = ctypes.CDLL(None)
@@ -229,7 +237,7 @@ def narrow_batch(library, codes, start, half):
 
 
 def simulated(folder):
-    """The bits of a unit; prints the operands and the product for a comparison."""
+    """Multiplies on a simulated unit, and stores the operands and the product for a comparison."""
     import numpy as np
     rng = np.random.default_rng(9)
     a = rng.standard_normal((33, 150)).astype(np.float32)
@@ -241,6 +249,7 @@ def simulated(folder):
 
 
 def same(folder, report):
+    """Compares the stored product with the expected one, and checks the counts in the report."""
     import numpy as np
     c, want = np.load(f"{folder}/c.npy"), np.load(f"{folder}/want.npy")
     assert c.dtype == want.dtype and np.array_equal(c, want)
@@ -252,6 +261,7 @@ def same(folder, report):
 
 
 def part(path):
+    """Checks the report of a process that ended early: it has some calls."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     assert report["served"]["calls"] > 0 and report["calls"] and not report["complete"]
@@ -289,6 +299,7 @@ def rows(path, most):
 
 
 def read(path):
+    """Checks the report of calls(): routines, counts, schemes, errors and kernels."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     assert report["complete"]
@@ -310,6 +321,7 @@ def read(path):
 
 
 def left(path):
+    """Prints how many calls were left to the other BLAS, and why."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     row = report["calls"][0]

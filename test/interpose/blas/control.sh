@@ -20,6 +20,7 @@ expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
 config() {
     printf "$1" > "$rules"
 }
+# Checks that a configuration file is refused with a message, and that nothing is computed.
 wrong() {   # text, message
     config "$1"
     expect 0 "$2.*; every product is left to the program" $before LIMBER_CONFIG="$rules" "$program" left

@@ -78,6 +78,7 @@ static int vfork_in_vain(void)
     return status_of(child);
 }
 
+/* Thread: calls dgemm for ever. */
 static void *call_on(void *arg)
 {
     (void)arg;
@@ -147,6 +148,7 @@ static void leave_by_alarm(void)
         call();
 }
 
+/* Returns whether a report is this process's. */
 static int holds_my_pid(const char *path)
 {
     char text[4096], mine[64];
@@ -177,6 +179,7 @@ static int has_report(void)
     return yes;
 }
 
+/* Writes a line to a named pipe (mode "w"), or reads one ("r"), to keep in step with the test. */
 static void pass_pipe(const char *name, const char *mode)
 {
     FILE *f = fopen(name, mode); /* waits until the other end is opened */
@@ -185,6 +188,7 @@ static void pass_pipe(const char *name, const char *mode)
         _exit(3);
 }
 
+/* Waits until the report exists.  With pipes, lets the test act first. */
 static void wait_for_report(char **pipes)
 {
     if (pipes[0] && pipes[1]) {

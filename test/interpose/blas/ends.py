@@ -13,11 +13,13 @@ import numpy
 
 
 def work(i):
+    """One product of its own size."""
     a = numpy.ones((40 + i, 40))
     a @ numpy.ones((40, 40 + i))
 
 
 def start(method, children):
+    """Computes in this process, in children and in the workers of a pool."""
     context = multiprocessing.get_context(method)
     work(0)
     workers = [context.Process(target=work, args=(i + 1,)) for i in range(int(children))]

@@ -15,6 +15,7 @@ checks = failures = 0
 
 
 def say(what):
+    """Counts a failure, and prints the first ones."""
     global failures
     failures += 1
     if failures < 20:
@@ -33,6 +34,7 @@ def nearest(num, bits, digits):
 
 
 class Type:
+    """One of the BLAS types s, d, c, z, and a pool of random numbers of it."""
     def __init__(self, letter):
         self.letter, self.complex = letter, letter in "cz"
         self.single = letter in "sc"
@@ -43,14 +45,17 @@ class Type:
         self.pool = [self.value() for _ in range(4099)]
 
     def value(self):
+        """A random number."""
         v = rng.uniform(0.5, 1) * rng.choice((-1, 1)) * 2.0 ** rng.randint(-self.range, self.range)
         return struct.unpack("f", struct.pack("f", v))[0] if self.single else v
 
     def values(self, n):
+        """n random numbers from a pool, which costs less than to draw them."""
         start = rng.randrange(len(self.pool))
         return (self.pool * (n // len(self.pool) + 2))[start:start + n]
 
     def pass_scalar(self, s, real=False):
+        """Returns alpha or beta as an argument of a BLAS call."""
         parts = (s.real,) if real or not self.complex else (s.real, s.imag)
         return (self.c * len(parts))(*parts)
 
@@ -73,6 +78,7 @@ class Matrix:
             self.data[(start + first) * t.parts:(start + last) * t.parts] = t.values((last - first) * t.parts)
 
     def at(self, i, j):
+        """The index of element (i, j) in the data."""
         return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
 
     def get(self, i, j):
@@ -82,12 +88,14 @@ class Matrix:
         return fixed(self.data[k]), fixed(im)
 
     def copy(self):
+        """A copy with data of its own."""
         other = copy.copy(self)
         other.data = type(self.data)(*self.data)
         return other
 
 
 def fixed(v):
+    """Returns a number as a multiple of 2^-SCALE."""
     n, d = v.as_integer_ratio()
     assert (n << SCALE) % d == 0
     return (n << SCALE) // d
@@ -99,6 +107,7 @@ def spoil(m):
 
 
 def op(m, letter):
+    """Returns the element function of op(m), for "N", "T" or "C"."""
     if letter == "N":
         return lambda i, j: m.get(i, j)
     if letter == "T" or not m.t.complex:
@@ -107,7 +116,10 @@ def op(m, letter):
 
 
 def full(m, uplo, hermitian):
+    """Returns the element function of a symmetric or Hermitian matrix of which one triangle is
+    stored."""
     def at(i, j):
+        """Element (i, j) of the whole matrix."""
         if i == j and hermitian:
             return m.get(i, i)[0], 0
         if (i <= j) == (uplo == "U") or i == j:
@@ -118,7 +130,9 @@ def full(m, uplo, hermitian):
 
 
 def triangle(m, uplo, trans, diag):
+    """Returns the element function of op(m) for a triangular m.  diag "U": its diagonal is 1."""
     def stored(i, j):
+        """Element (i, j) of the triangle; zeros outside."""
         if i == j and diag == "U":
             return 1 << SCALE, 0
         return m.get(i, j) if i == j or (i < j) == (uplo == "U") else (0, 0)
@@ -141,6 +155,7 @@ def dot(a, b, i, j, k):
 
 
 def scalars(s):
+    """Returns real and imaginary part as multiples of 2^-SCALE."""
     return fixed(s.real), fixed(s.imag)
 
 
@@ -180,6 +195,7 @@ CODES = {"N": 111, "T": 112, "C": 113, "U": 121, "L": 122}
 
 
 def integers(width, *values):
+    """Pointers to integers of the interface's width."""
     c = ctypes.c_int64 if width == 64 else ctypes.c_int32
     return [ctypes.byref(c(v)) for v in values]
 
@@ -196,6 +212,7 @@ def fortran(name, letters, sizes, rest, width=32):
 
 
 def cblas(name, by_rows, codes, sizes, rest, width):
+    """Calls a routine's C interface, with integers of 32 or 64 bits."""
     f = getattr(here, "cblas_" + name + ("64_" if width == 64 else ""))
     integer = ctypes.c_int64 if width == 64 else ctypes.c_int
     f.restype = None
@@ -209,6 +226,7 @@ def cblas(name, by_rows, codes, sizes, rest, width):
 
 
 def call(way, name, letters, codes, sizes, rest):
+    """Calls a routine in one of WAYS: through Fortran or C, with integers of 32 or 64 bits."""
     if way.startswith("rows"):
         cblas(name, True, codes, sizes, rest, 64 if way == "rows64" else 32)
     else:
@@ -220,10 +238,13 @@ WAYS = ("columns", "rows", "wide", "rows64")
 
 # ---- routines ------------------------------------------------------------------------------------
 def few(n, edge=128):
+    """Returns the indices that are checked: those at the ends, in the middle and at the edge of a
+    block."""
     return sorted({i for i in (0, 1, edge - 1, edge, n // 2, n - 2, n - 1) if 0 <= i < n})
 
 
 def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
+    """Checks xSYMM or xHEMM for one choice of arguments."""
     name = t.letter + ("hemm" if hermitian else "symm")
     m, n = (q, wide) if side == "L" else (wide, q)
     rows = way.startswith("rows")
@@ -243,7 +264,7 @@ def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
 
 
 def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
-    """syrk, herk, syr2k, her2k, gemmt"""
+    """Checks syrk, herk, syr2k, her2k or gemmt, as `kind` says."""
     name, rows, hermitian, two = t.letter + kind, way.startswith("rows"), kind[0] == "h", kind[-2] == "2"
     shape = (n, k) if trans == "N" else (k, n)
     a, b = Matrix(t, *shape, rows), Matrix(t, *(shape if two else (shape[::-1] if kind == "gemmt" else (1, 1))), rows)
@@ -295,6 +316,7 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
 
 
 def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
+    """Checks xTRMM for one choice of arguments."""
     name, rows = t.letter + "trmm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
     a = Matrix(t, q, q, rows, uplo if diag == "N" else uplo.lower())

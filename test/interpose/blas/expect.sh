@@ -2,6 +2,7 @@
 # Included by tests of the preloaded libraries, which set `here` to their folder.
 . "$here/../../support/expect.sh"
 
+# Checks how many lines match.
 lines() {   # number, pattern: of the last command's output
     checks=$((checks + 1))
     got=$(printf '%s\n' "$out" | grep -cE -- "$2")
@@ -36,6 +37,7 @@ reference_folder() {
     done
     echo "the reference BLAS and its testers (libblas3, libblas-test) are absent: skipped" >&2
 }
+# Prints the file of the reference BLAS, or nothing.
 reference_library() {
     folder=$(reference_folder)
     echo "${folder:+$folder/libblas.so.3}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LAPACK's routines in a process with the reference LAPACK: `lapack.py residuals M N` prints the
-worst scaled residual of each, `lapack.py corners` what bad and odd arguments give."""
+worst scaled residual of each, `lapack.py corners` the results for invalid and unusual arguments."""
 import ctypes as C
 import sys
 
@@ -14,14 +14,17 @@ GUARD = 7
 
 
 def address(x):
+    """The address of an array's data."""
     return x.ctypes.data_as(C.c_void_p)
 
 
 def integer(n):
+    """A pointer to an integer."""
     return C.byref(C.c_int(n))
 
 
 def random(t, *shape):
+    """Returns a random column-major array of type t."""
     x = rng.standard_normal(shape)
     if t in "cz":
         x = x + 1j * rng.standard_normal(shape)
@@ -36,14 +39,17 @@ def call(name, *arguments):
 
 
 def exact(a):
+    """Converts to long doubles, in which residuals are computed."""
     return a.astype(np.clongdouble if np.iscomplexobj(a) else np.longdouble)
 
 
 def scaled(t, difference, scale):
+    """Returns the largest difference in units of roundoff times scale."""
     return float(np.abs(difference).max() / (scale * np.finfo(TYPES[t]).eps / 2))
 
 
 def norm(a):
+    """The infinity norm."""
     return float(np.abs(a).sum(1).max())
 
 
@@ -51,10 +57,12 @@ worst = {}
 
 
 def note(t, name, residual):
+    """Keeps the largest residual of each routine."""
     worst[t + name] = max(worst.get(t + name, 0), residual)
 
 
 def exchanged(a, pivots):
+    """Applies LAPACK's row exchanges to a matrix."""
     a = a.copy()
     for row, other in enumerate(pivots):
         a[[row, other - 1]] = a[[other - 1, row]]
@@ -62,6 +70,7 @@ def exchanged(a, pivots):
 
 
 def lu(t, m, n):
+    """Checks the residuals of an LU factorisation, and of solving and inverting by it."""
     k = min(m, n)
     a0, pivots = random(t, m, n), np.zeros(k, np.int32)
     a = a0.copy(order="F")
@@ -88,6 +97,7 @@ def lu(t, m, n):
 
 
 def cholesky(t, n):
+    """Checks the residuals of Cholesky factorisations, and of solving by them."""
     g, b0 = random(t, n, n), random(t, n, 5)
     h0 = np.asfortranarray((g @ g.conj().T + n * np.eye(n)).astype(TYPES[t]))
     for uplo in "UL":
@@ -122,6 +132,7 @@ def cholesky(t, n):
 
 
 def triangles(t, n):
+    """Checks the residuals of triangular systems and inverses."""
     b0 = random(t, n, 5)
     for uplo in "UL":
         for op in "NTC":
@@ -140,6 +151,7 @@ def triangles(t, n):
 
 
 def qr(t, m, n):
+    """Checks the residuals of a QR factorisation, and that Q is orthogonal."""
     k, family = min(m, n), t + ("un" if t in "cz" else "or")
     a0, tau, work = random(t, m, n), np.zeros(k, TYPES[t]), np.zeros(64 * max(m, n), TYPES[t])
     room = (address(work), integer(work.size))
@@ -171,6 +183,7 @@ def qr(t, m, n):
 
 
 def corners():
+    """Checks info for singular matrices, NaN, workspace queries, and memory outside of matrices."""
     n = 100
     a0 = random("d", n, n)
     pivots, b = np.zeros(n, np.int32), random("d", n, 2)

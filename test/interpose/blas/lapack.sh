@@ -10,9 +10,11 @@ if ! $python -c 'import numpy, ctypes; ctypes.CDLL("liblapack.so.3")' 2> /dev/nu
 fi
 before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"
 
+# Prints the number on a line.
 number() {  # the word before it, in the last output
     printf '%s\n' "$out" | sed -n "s/^$1 //p"
 }
+# Checks that Limber computed calls of a routine.
 served() {  # routine
     checks=$((checks + 1))
     if ! grep -q "\"routine\": \"$1_\".*\"served\": true" "$work/report"; then

@@ -55,6 +55,7 @@ DOT(NAME(sdot), float)
 DOT(NAME(cdotc), float complex)
 DOT(NAME(zdotc), double complex)
 
+/* Defines a GEMM of this type by plain loops. */
 #define GEMM(name, type, conjugate) \
     void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n, \
               const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda, \
@@ -95,6 +96,7 @@ GEMM(NAME(zgemm), double complex, conj)
 void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
                  const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
                  INTEGER ldc);
+/* Hands on to the Fortran routine, with operands swapped for row-major order. */
 void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
                  const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
                  INTEGER ldc)

@@ -15,6 +15,7 @@ checks = failures = 0
 
 
 def single(x):
+    """A number rounded to binary32."""
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
@@ -31,6 +32,7 @@ def total(letter, a, b):
 
 
 def scaled(letter, alpha, s, beta, c):
+    """alpha s + beta c, with the roundings that Limber documents."""
     r = s if alpha == 1 else alpha * s
     r = libm.fma(beta, c, r) if beta else r
     return single(r) if letter in "sc" else r
@@ -47,15 +49,18 @@ class Matrix:
         self.data = (kind * count)(*values)
 
     def get(self, i, j, part=0):
+        """An element, or its imaginary part."""
         return self.data[(i + j * self.lead) * self.parts + part]
 
     def copy(self):
+        """A copy with data of its own."""
         other = Matrix(self.letter, self.rows, 0)
         other.data = type(self.data)(*self.data)
         return other
 
 
 def call(name, letters, sizes, rest):
+    """Calls a Fortran routine."""
     f = getattr(here, name + "_")
     f.restype = None
     arguments = [ctypes.c_char_p(c.encode()) for c in letters]
@@ -72,6 +77,7 @@ def call(name, letters, sizes, rest):
 
 
 def expect(what, want, c, i, j, part=0):
+    """Counts a check, and reports a wrong element."""
     global checks, failures
     checks += 1
     if c.get(i, j, part) != want:
@@ -81,6 +87,7 @@ def expect(what, want, c, i, j, part=0):
 
 
 def gemm(letter, m, n, k, ta, tb, alpha, beta):
+    """Checks xGEMM for one choice of arguments."""
     a = Matrix(letter, m, k) if ta == "N" else Matrix(letter, k, m)
     b = Matrix(letter, k, n) if tb == "N" else Matrix(letter, n, k)
     c = Matrix(letter, m, n)
@@ -95,6 +102,7 @@ def gemm(letter, m, n, k, ta, tb, alpha, beta):
 
 
 def zgemm(m, n, k):
+    """Checks ZGEMM for one size."""
     a, b, c = Matrix("z", m, k), Matrix("z", k, n), Matrix("z", m, n)
     one, nothing = (ctypes.c_double * 2)(1, 0), (ctypes.c_double * 2)(0, 0)
     call("zgemm", ["N", "N"], [m, n, k], [one, a, b, nothing, c])

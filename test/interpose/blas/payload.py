@@ -16,14 +16,17 @@ failures = checks = 0
 
 
 def whole(n):
+    """A pointer to an integer."""
     return ctypes.byref(ctypes.c_int(n))
 
 
 def address(x):
+    """The address of an array's data."""
     return x.ctypes.data_as(ctypes.c_void_p)
 
 
 def call(letter, name, letters, sizes, alpha, a, b, beta, c):
+    """Calls a Fortran routine."""
     kind = {"s": ctypes.c_float, "d": ctypes.c_double}[letter]
     matrices = [address(a), whole(a.shape[0])] + ([address(b), whole(b.shape[0])] if b is not None
                                                   else [])
@@ -55,6 +58,7 @@ def expected(letter, a, b):
 
 
 def compare(what, letter, c, want, part=None):
+    """Compares the bits of NaNs; part: the elements that count."""
     global failures, checks
     bits = KINDS[letter][1]
     got = np.where(np.isnan(c), c.view(bits), 0)

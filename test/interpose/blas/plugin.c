@@ -17,6 +17,7 @@ void NAME(dgemm)(const char *, const char *, const INTEGER *, const INTEGER *, c
                  const double *, double *, const INTEGER *, size_t, size_t);
 
 void *address(void);
+/* Returns dgemm's address as this module sees it. */
 void *address(void)
 {
     return (void *)NAME(dgemm);

@@ -55,6 +55,7 @@ static void set_element(void *x, char type, int i, double complex v)
     }
 }
 
+/* Returns element (i, j) of op(x).  rows: the matrix is row-major. */
 static double complex element(const void *x, char type, char op, int i, int j, int rows)
 {
     int down = (op == 'N') != rows;
@@ -63,6 +64,7 @@ static double complex element(const void *x, char type, char op, int i, int j, i
     return op == 'C' ? conj(v) : v;
 }
 
+/* The matrices of a call; before: C before it. */
 struct matrices {
     void *a, *b, *c, *before;
 };
@@ -110,6 +112,7 @@ static void check(const char *what, const struct matrices *x, char type, char ta
     }
 }
 
+/* Tests a gemm function by four pairs of transpositions. */
 static void check_fortran(const char *name, char type, FORTRAN((*gemm)))
 {
     static const char ops[][2] = { { 'N', 'N' }, { 'T', 'N' }, { 'N', 'C' }, { 'C', 'T' } };
@@ -258,6 +261,7 @@ static void multiply_strided(char type, int by_c)
     free(c);
 }
 
+/* Expects one more error, about argument `info`, and C unchanged. */
 static void expect_error(const char *what, int before, int info, const struct matrices *x)
 {
     if (mock_errors == before + 1 && mock_info == info && !memcmp(x->c, x->before, SIZE * 8))
@@ -345,6 +349,7 @@ static void multiply_by_one(const char *fortran, const void *a, const void *unit
     expect_bytes(name, c, want, size);
 }
 
+/* Checks batched functions of other types. */
 static void check_other_functions(void)
 {
     const double complex z[] = { 1 + 2i, 3, -4i, 5 }, zunit[] = { 1, 0, 0, 1 };
@@ -360,6 +365,7 @@ static void check_other_functions(void)
     multiply_by_one("bgemm_", b, bunit, b, sizeof b, &bunit[0], &bunit[1]);
 }
 
+/* Checks batched functions, called from Fortran and from C. */
 static void check_batches(void)
 {
     check_other_functions();

@@ -15,11 +15,13 @@ def scaled(error, *factors):
 
 
 def draw(rng, kind, *shape):
+    """Random numbers of a type."""
     x = rng.standard_normal(shape)
     return (x + 1j * rng.standard_normal(shape) if np.iscomplexobj(np.zeros(1, kind)) else x).astype(kind)
 
 
 def residuals(kind, n):
+    """Yields the name and the scaled residual of functions of numpy.linalg."""
     rng = np.random.default_rng(n)
     a, b = draw(rng, kind, n, n), draw(rng, kind, n, 7)
     tall, one = draw(rng, kind, 2 * n, n), np.eye(n, dtype=kind)
@@ -45,6 +47,7 @@ def residuals(kind, n):
 
 
 def integers(kind):
+    """Yields the name of a product of integers, and whether it is exact."""
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-99, 100, (70, 90)) for _ in range(2))
     exact = a @ b.T

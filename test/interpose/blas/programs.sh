@@ -6,6 +6,7 @@ library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
 
+# Checks that Limber computed calls, and kept the contract.
 served() {  # at least one product, of the report that was just written
     checks=$((checks + 1))
     if ! grep -q '"served": { "calls": [1-9]' "$work/report" || ! grep -q '"broken": 0 },$' "$work/report"; then
@@ -30,6 +31,7 @@ fi
 # LAPACK's testers on the reference BLAS: LU, Cholesky, symmetric indefinite, QR, with their drivers
 testers=$(dirname "$(ls /usr/lib/*/lapack/xlintstd 2> /dev/null || echo none/none)")
 blas=$(reference_folder)
+# Runs LAPACK's tester of linear equations, and prints its failures and successes.
 lapack() {  # type's letters, contract, threads, backend
     letter=$(echo "$1" | tr '[:lower:]' '[:upper:]')
     sed "s/^D\([GPSQ]\)/$letter\1/" "$here/lapack.in" > "$work/in"

@@ -14,6 +14,7 @@ enum { ROWS = 101, COLUMNS = 102, PLAIN = 111, TRANSPOSED = 112, M = 5, N = 7, K
 
 static int failures;
 
+/* Counts and prints a failure. */
 static void expect(int right, const char *what)
 {
     if (!right) {

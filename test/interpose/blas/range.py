@@ -12,6 +12,7 @@ products = []
 
 
 def gemm(letter, m, n, k, a, b, alpha, beta):
+    """Calls xGEMM, with all elements of C 1."""
     kind = ctypes.c_float if letter in "sc" else ctypes.c_double
     parts = 2 if letter in "cz" else 1
 
@@ -29,6 +30,7 @@ def gemm(letter, m, n, k, a, b, alpha, beta):
 
 
 def values(count, low, high):
+    """Draws numbers of either sign with exponents from low to high."""
     return [rng.choice((-1, 1)) * rng.uniform(1, 1.99) * 2.0 ** rng.randint(low, high)
             for _ in range(count)]
 

@@ -7,6 +7,7 @@ library=$1 here=$(dirname "$0")
 before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"
 
 tried=''
+# Builds the test with a solver, and runs it.
 try() {  # solver, how it is built
     solver=$1
     shift

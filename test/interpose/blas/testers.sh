@@ -10,6 +10,7 @@ folder=$(reference_folder)
 [ -n "$folder" ] || exit 0
 behind=$folder
 
+# Runs a tester of the reference BLAS with Limber, and prints its results.
 tester() {  # backend, contract, program, its input, sizes
     mkdir "$work/run"
     line=$(grep -n 'NUMBER OF VALUES OF N *$' "$folder/$4" | cut -d: -f1)
@@ -20,6 +21,7 @@ tester() {  # backend, contract, program, its input, sizes
      echo "$(cat out ./*.out 2> /dev/null | grep -c PASSED) passed, $(grep -c ' by ' err) served")
     rm -r "$work/run"
 }
+# Checks that a tester passes.
 passes() {  # expected number of lines, tester's arguments
     lines=$1
     shift

@@ -18,6 +18,7 @@ SIZES = (1, 5, 40, 307)
 
 
 class Type:
+    """One of the BLAS types s, d, c, z.  A number is a tuple of one or two parts."""
     def __init__(self, letter):
         self.letter, self.complex = letter, letter in "cz"
         self.real = ctypes.c_float if letter in "sc" else ctypes.c_double
@@ -29,18 +30,22 @@ class Type:
         return (self.real * max(1, len(flat)))(*flat)
 
     def random(self, count):
+        """Random numbers, as tuples of their parts."""
         return [tuple(rng.uniform(-1, 1) * 2.0 ** rng.randint(-6, 6) for _ in range(self.parts))
                 for _ in range(count)]
 
     def scalar(self, *parts):
+        """A scalar in memory, for a call."""
         return self.array([(parts + (0.0,))[:self.parts]])
 
 
 def numbers(t, data, count):
+    """Reads an array's numbers as tuples of their parts."""
     return [tuple(data[i * t.parts:(i + 1) * t.parts]) for i in range(count)]
 
 
 def call(name, *arguments, letters=0, result=None):
+    """Calls a Fortran routine.  letters: number of character arguments, whose lengths come last."""
     f = getattr(here, name + "_")
     f.restype = result
     made = [ctypes.c_char_p(a.encode()) if isinstance(a, str) else
@@ -58,12 +63,14 @@ def steps(t, values, step):
 
 
 def stepped(t, data, count, step):
+    """Reads the `count` numbers of a BLAS vector with increment `step`."""
     size = 1 + (count - 1) * abs(step)
     all_ = numbers(t, data, size)
     return [all_[i * step if step > 0 else (count - 1 - i) * -step] for i in range(count)]
 
 
 def same(what, got, want):
+    """Compares lists of numbers exactly, except for the signs of zeros."""
     global checks, failures
     checks += 1
     # the sign of a zero may differ, since products with zero may be skipped
@@ -74,10 +81,12 @@ def same(what, got, want):
 
 
 def as_float(value):
+    """The number rounded to binary32."""
     return (ctypes.c_float(value[0]).value,)
 
 
 def conj(t, value):
+    """The conjugate of a complex number; a real one as it is."""
     return (value[0], -value[1]) if t.complex else value
 
 
@@ -98,6 +107,7 @@ def operand(t, a, rows, cols, op):
 
 
 def level_1(t, n, step_x, step_y):
+    """Checks the level-1 routines against gemm and the reference formulas."""
     x, y = t.random(n), t.random(n)
     at_x, at_y = steps(t, x, step_x), steps(t, y, step_y)
     zero, one = (0.0,) * t.parts, (1.0,) + (0.0,) * (t.parts - 1)
@@ -251,6 +261,7 @@ def nothing(t, n):
 
 
 def general(t, m, n, op, step_x, step_y):
+    """Checks gemv and gbmv against gemm."""
     a, alpha, beta = t.random(m * n), t.random(1)[0], t.random(1)[0]
     full, rows, cols = operand(t, a, m, n, op)
     x, y = t.random(cols), t.random(rows)
@@ -298,6 +309,7 @@ def triangle(t, a, n, uplo, diag, width=None):
 
 
 def symmetric(t, n, uplo, step):
+    """Checks the routines of symmetric, packed and band matrices against gemm and syrk."""
     hermitian = t.complex
     a = t.random(n * n)
     for i in range(n):
@@ -346,6 +358,7 @@ def symmetric(t, n, uplo, step):
 
 
 def triangular(t, n, uplo, op, diag, step):
+    """Checks trmv, trsv and their packed and band forms."""
     a = t.random(n * n)
     for i in range(n):
         a[i + i * n] = tuple(p + 5000 for p in a[i + i * n])
@@ -372,6 +385,7 @@ def triangular(t, n, uplo, op, diag, step):
 
 
 def update(t, m, n, step_x, step_y):
+    """Checks the rank-one updates against gemm."""
     alpha, x, y, a = t.random(1)[0], t.random(m), t.random(n), t.random(m * n)
     one = (1.0,) + (0.0,) * (t.parts - 1)
     for name in ("geru", "gerc") if t.complex else ("ger",):

@@ -18,6 +18,7 @@ expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" $run
 # equal
 expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible LIMBER_CHECK=1 $run
 
+# Runs a tester with or without Limber, and prints its results.
 tester() {  # library or "", contract, program, input
     input=/dev/null
     [ -z "$4" ] || input=$folder/$4

@@ -7,6 +7,7 @@ whole=$1 whole64=$2 library=$3 mock32=$4 mock64=$5
 here=$(dirname "$0")
 . "$here/expect.sh"
 
+# Calls a function of a library twice from Python.
 call() {    # library, function or nothing, environment...
     at=$1 function=$2
     shift 2
@@ -31,6 +32,7 @@ fi
 
 folder=$(reference_folder)
 [ -n "$folder" ] || { finish; exit; }
+# Runs a tester with Limber in place of libblas.so.3, and prints its results.
 under() {   # tester, input
     mkdir "$work/run"
     [ -z "$2" ] || cp "$folder/$2" "$work/run/in"

@@ -9,6 +9,7 @@ trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 export LIMBER_THREADS=1
 limit='timeout 100'
 
+# Removes the cache.
 fresh() {
     chmod -R u+w "$work/cache" 2> /dev/null
     rm -rf "$work/cache"

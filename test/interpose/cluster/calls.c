@@ -51,11 +51,14 @@ static const char *const names[COUNT] = {
     FUNCTIONS(NAME)
 #undef NAME
 };
+/* The counts of each function; work: multiply-adds. */
 static struct {
     long calls;
     double work;
 } seen[COUNT];
 
+/* Defines a function that counts its calls and multiply-adds, and then calls the next library's
+ * function of that name. */
 #define DEFINE(name, arguments, pass, multiply_adds) \
     void name##_ arguments; \
     void name##_ arguments \

@@ -9,6 +9,7 @@ if ! command -v hpcc > /dev/null; then
     exit 77
 fi
 
+# Prints HPL's input file.
 input() {   # N, NB, P, Q
     cat << END
 HPLinpack benchmark input file
@@ -50,6 +51,7 @@ $4 Q
 END
 }
 
+# Runs HPL with Limber, and checks the solution.
 run() {     # contract, N, NB, P, Q
     rm -rf "$work/run"
     mkdir "$work/run"

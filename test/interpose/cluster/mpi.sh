@@ -36,6 +36,7 @@ ranks() {   # count, command...
     return $status
 }
 
+# Checks that a command succeeds.
 check() {   # what, then a command that has to succeed
     what=$1
     shift
@@ -46,6 +47,7 @@ check() {   # what, then a command that has to succeed
     tail -n 20 "$work/out"
 }
 
+# Prints the numbers of checks and failures; fails if there are failures.
 finish() {
     echo "$checks checks, $failures failed"
     [ $failures = 0 ]

@@ -12,6 +12,7 @@
 enum { SIZE = 70 };
 
 extern const struct backend limber_backend_llvm;
+/* The older machine: a CPU with AVX2. */
 static const char old_target[] =
     "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 "
     "l2=262144 group=2 rate.f64=2e10 rate.f32=4e10 rate.f16=4e10 rate.i8=8e10 rate.exact=1e8 "
@@ -19,6 +20,7 @@ static const char old_target[] =
 
 static int failures;
 
+/* Describes the older of the two machines. */
 static bool probe_old(struct target *t, struct diag *d)
 {
     return limber_target_parse(t, old_target, d);

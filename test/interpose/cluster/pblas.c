@@ -39,6 +39,7 @@ enum { BLOCK = 64, K = 256, RIGHT = 2 };
 static int size;
 static const int one = 1, zero = 0, block = BLOCK;
 
+/* The BLACS grid of processes, and this process's place in it. */
 static struct {
     int context, rows, cols, row, col;
 } grid;
@@ -61,6 +62,7 @@ static int64_t integer(int i, int j, int salt, int bits)
     return (int64_t)hash(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
 }
 
+/* Elements of A, B and C that are small integers. */
 static int64_t small_a(int i, int j)
 {
     return integer(i, j, 1, 5);
@@ -113,11 +115,13 @@ static int col_of(int j)
     return (j / BLOCK * grid.cols + grid.col) * BLOCK + j % BLOCK;
 }
 
+/* The part of a distributed matrix that this process holds, with its descriptor. */
 struct matrix {
     int desc[9], rows, cols;
     double *data;
 };
 
+/* Makes this process's part of a distributed matrix. */
 static struct matrix make_matrix(int m, int n, element of)
 {
     struct matrix x;
@@ -138,6 +142,7 @@ static struct matrix make_matrix(int m, int n, element of)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+/* Prints the largest error of all processes, and counts a failure. */
 static void report_error(const char *what, double worst, double allowed)
 {
     double all;
@@ -174,6 +179,7 @@ static double largest_error(const struct matrix *c, element a, element b, elemen
     return worst;
 }
 
+/* Multiplies distributed matrices by pdgemm, and checks the result. */
 static void multiply(const char *what, element a, element b, element c0, double allowed)
 {
     const int n = size, k = K;

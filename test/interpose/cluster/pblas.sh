@@ -5,6 +5,7 @@
 library=$1 program=$2 calls=$3 limber=$4
 . "$(dirname "$0")/mpi.sh"
 
+# Prints how many dgemm calls of a rank Limber computed.
 served() {
     grep -c '^liblimber_blas: dgemm_ .* by ' "$work/$1"
 }
@@ -24,6 +25,7 @@ unserved() {
             -e 'the triangle is one small block|nothing is multiplied'
 }
 
+# Runs the program on a grid of processes, and checks its results.
 run() {     # rows, columns, threads, contract, size, error
     ranks $(($1 * $2)) env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT="$4" LIMBER_THREADS="$3" \
         LIMBER_TRUST_BLAS=0 \

@@ -10,6 +10,7 @@ LIMBER_CACHE_DIR=$work/cache LIMBER_THREADS=1 SERVER_FILE=$work/server SERVER_RA
 export LIMBER_CACHE_DIR LIMBER_THREADS SERVER_FILE SERVER_RATE
 status=0
 
+# Runs all ranks, and prints the requests to the server.
 start() {   # name, mode of the cache
     head -c 24 /dev/zero > "$SERVER_FILE"
     echo "$1:"

@@ -46,6 +46,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* PATIENCE: seconds after which ranks that still run are lost. */
 enum { SIZE = 64, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
 
 /* ---- one rank -------------------------------------------------------------------------------- */
@@ -153,6 +154,7 @@ static int run_rank(int kernels, double start, int piped)
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
+/* The processes of a run. */
 struct crowd {
     int ranks;
     pid_t pid[MOST_RANKS];
@@ -250,6 +252,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Prints first, median and last of a number over all processes; `at` is its offset in struct
+ * story. */
 static void print_spread(const char *what, const struct story *s, int n, size_t at)
 {
     double x[MOST_RANKS];
@@ -358,6 +362,7 @@ static int kill_some(double seconds)
     return killed == 0;
 }
 
+/* Reads a number from a range; ends the program if it is none. */
 static int parse_number(const char *s, int least, int most)
 {
     char *rest;

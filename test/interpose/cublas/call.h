@@ -6,6 +6,7 @@
 
 #include "tools/interpose/cublas/cublas.h"
 
+/* A call of cublasGemmEx. */
 struct call {
     int op_a, op_b;
     int64_t m, n, k, lda, ldb, ldc;
@@ -61,6 +62,7 @@ static inline int call_scalar(const struct call *x)
                                       CUDA_R_32F;
 }
 
+/* Returns the part-th number at an address; a complex element has two. */
 static inline double call_number(const char *from, int type, int64_t part)
 {
     limber_format f = call_format(type), f64;
@@ -79,6 +81,7 @@ static inline void call_store(char *to, int type, int64_t part, double v)
     limber_convert(to + part * f.size, f, &v, f64, 1, LIMBER_ROUND_NEAREST);
 }
 
+/* Returns the real and imaginary part of element `at`. */
 static inline void call_pair(const char *data, int type, int64_t at, bool conj, double v[2])
 {
     v[0] = call_number(data, type, call_is_complex(type) ? 2 * at : at);
@@ -86,6 +89,7 @@ static inline void call_pair(const char *data, int type, int64_t at, bool conj, 
     v[1] = conj ? -v[1] : v[1];
 }
 
+/* Returns the bytes from a matrix's first to its last element.  op: it is transposed. */
 static inline int64_t call_extent(int64_t rows, int64_t cols, int64_t lead, int op, int type)
 {
     int64_t high = op ? cols : rows, wide = op ? rows : cols;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares what LIMBER_CAPTURE kept with the operands that a program tells, in the order of calls;
-calls of which it tells nothing may lie between.
+"""Compares the operands in LIMBER_CAPTURE's folder with those that a program has printed, in the
+order of its calls.  Captured calls that the program did not print may lie between.
 
-    python capture.py FOLDER TOLD"""
+    python capture.py FOLDER PRINTED"""
 import json
 import sys
 

@@ -57,6 +57,7 @@ EXPORT int cublasGetPointerMode_v2(void *handle, int *mode)
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
+/* Copies memory of the device, or of the host if there is no driver.  The caller frees the copy. */
 static char *fetch(const struct handle *h, const void *from, int64_t bytes)
 {
     char *p = calloc(1, (size_t)bytes + 1);
@@ -71,6 +72,7 @@ static char *fetch(const struct handle *h, const void *from, int64_t bytes)
     return p;
 }
 
+/* Reads alpha or beta from host or device memory, as the handle's pointer mode says. */
 static bool fetch_scalar(const struct handle *h, const struct call *x, const void *from,
                          double v[2])
 {
@@ -86,6 +88,7 @@ static bool fetch_scalar(const struct handle *h, const struct call *x, const voi
 
 /* ---- products ------------------------------------------------------------------------------- */
 
+/* Computes C, element by element. */
 static void compute(const struct call *x, const char *a, const char *b, char *c,
                     const double alpha[2], const double beta[2])
 {
@@ -131,6 +134,7 @@ static bool is_captured(const struct handle *h)
     return (driver.cuInit && driver.cuStreamIsCapturing(h->stream, &status) != 0) || status != 0;
 }
 
+/* In a captured stream the mock computes nothing, and stores a mark that the test finds. */
 static int mark_captured(const struct handle *h, void *c)
 {
     return driver.cuMemsetD32Async((uintptr_t)c, CAPTURED_MARK, 1, h->stream) ? EXECUTION_FAILED :
@@ -145,6 +149,7 @@ EXPORT long cublas_mock_calls(void)
     return all_calls;
 }
 
+/* Notes which function was called last. */
 static void record_call(struct handle *h, const char *name, int64_t count)
 {
     all_calls++;
@@ -153,6 +158,7 @@ static void record_call(struct handle *h, const char *name, int64_t count)
     h->count = count;
 }
 
+/* Computes a batch whose matrices lie at constant distances. */
 static int strided(struct handle *h, const struct call *x, const void *alpha, const char *a,
                    int64_t step_a, const char *b, int64_t step_b, const void *beta, char *c,
                    int64_t step_c, int64_t count)
@@ -193,6 +199,8 @@ static int array(struct handle *h, const struct call *x, const void *alpha, cons
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
+/* Defines a function of cuBLAS. TA, TB, TC: types of the matrices; RESULT: the expression that
+ * computes and returns a status. */
 #define DEFINE(NAME, PARAMS, TA, TB, TC, COMPUTE, COUNT, RESULT) \
     EXPORT int NAME(PARAMS); \
     EXPORT int NAME(PARAMS) \

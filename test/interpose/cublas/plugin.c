@@ -40,6 +40,7 @@ long calls(void)
 
 /* Multiplies through the module's cuBLAS.  Returns whether the product is right. */
 int multiply(product *dgemm, void *handle);
+/* Returns whether a product of 2 x 2 matrices is right. */
 int multiply(product *dgemm, void *handle)
 {
     const double x[] = { 1, 2, 3, 4 }, one = 1, zero = 0;

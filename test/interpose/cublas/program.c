@@ -22,9 +22,11 @@ enum { M = 5, N = 4, K = 7, COUNT = 3, MOST = 4096 };
 
 static struct driver driver;    /* its functions are NULL if there is no device */
 static struct handle *handle;
+/* Whether Limber must compute the calls, rather than the mock. */
 static bool served;
 static int failures, checks;
 
+/* Counts a check, and prints it if it failed. */
 static void expect(bool ok, const char *what, const char *name)
 {
     checks++;
@@ -45,6 +47,8 @@ struct args {
     int64_t step_a, step_b, step_c, count;
 };
 
+/* Declares a function of cuBLAS, and defines call_NAME, which calls it with the arguments in *y.
+ * INT: its type of sizes. */
 #define DECLARE(NAME, INT, PARAMS, ...) \
     int NAME(PARAMS(INT)); \
     static int call_##NAME(struct args *y) \
@@ -82,6 +86,7 @@ CUBLAS_ARRAY_EX(CALL_ARRAY_EX)
 CUBLAS_STRIDED(CALL_STRIDED)
 CUBLAS_STRIDED_EX(CALL_STRIDED_EX)
 
+/* A function of cuBLAS to test. */
 struct function {
     const char *name;
     int (*call)(struct args *y);
@@ -101,6 +106,7 @@ static const struct function functions[] = { CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_E
                                                  CUBLAS_STRIDED_EX(ROW_STRIDED_EX) };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
+/* The types of A, B and C, and the type in which cuBLAS computes. */
 static const struct {
     int a, b, c, compute;
 } types[] = {
@@ -126,6 +132,7 @@ static const struct function *find_function(const char *name)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Takes memory of the GPU, or of the host if there is no driver. */
 static char *allocate(size_t bytes)
 {
     uint64_t at = 0;
@@ -183,8 +190,10 @@ struct many {
 };
 static struct many a, b, c;
 static double alpha[2], beta[2];
+/* Device memory for alpha and beta. */
 static char *scalars_there;
 
+/* Makes COUNT random matrices, and the array of their addresses. */
 static void place_operand(struct many *x, int type)
 {
     char *each[COUNT];
@@ -238,6 +247,7 @@ static struct args make_args(const struct function *f, int t, int op_a, int op_b
     return y;
 }
 
+/* Sets alpha and beta: 0: 1 and 0; 1: real; 2: complex. */
 static void give_scalars(struct args *y, int scalars)
 {
     static const double value[3][4] = { { 1, 0, 0, 0 }, { 2, 0, -3, 0 }, { 2, -1, -3, 2 } };
@@ -463,6 +473,7 @@ static void check_refusals(void)
     expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
 }
 
+/* Multiplies a row of k numbers by a column of ones, and returns the sum; C is 1 before. */
 static double one_element(struct args *y, const struct function *f, const double *left, int k)
 {
     const double ones[3] = { 1, 1, 1 };
@@ -523,6 +534,7 @@ static void check_capture(const struct function *f, int t, int mode, int scalars
     driver.cuGraphDestroy(graph);
 }
 
+/* Calls functions while a graph is captured, in each mode of captures. */
 static void check_captures(void)
 {
     for (int mode = 0; mode < 3; mode++) {
@@ -595,6 +607,7 @@ static void first_device(void *stream)
     }
 }
 
+/* Calls the functions that multiply complex numbers by three real products. */
 static void three_products(void *stream)
 {
     static const char *const names[] = { "cublasCgemm3m", "cublasZgemm3m_64",
@@ -688,6 +701,7 @@ static void sums_have_one_order(void *stream)
         free_memory(there[i]);
 }
 
+/* Calls functions on the second device. */
 static void second_device(void *stream)
 {
     (void)stream;

@@ -10,11 +10,14 @@ import numpy.linalg as la
 
 
 def digest(value):
+    """Returns a hash of the bits of one or several arrays."""
     parts = value if isinstance(value, tuple) else (value,)
     return hashlib.sha256(b"".join(np.ascontiguousarray(p).tobytes() for p in parts)).hexdigest()
 
 
 def matrices(n, dtype):
+    """Returns a square matrix, right-hand sides, a tall matrix, a Hermitian one and a positive
+    definite one."""
     random = np.random.Generator(np.random.PCG64(n))
 
     def whole(*shape):      # the same on every CPU
@@ -29,6 +32,7 @@ def matrices(n, dtype):
 
 
 def functions(n, dtype):
+    """Lists functions of SciPy and NumPy by name, each with its matrices."""
     a, b, m, s, p = matrices(n, dtype)
     return {
         "solve": lambda: la.solve(a, b), "solve of one": lambda: la.solve(a, b[:, 0]),
@@ -53,7 +57,7 @@ def functions(n, dtype):
 
 
 def check(n):
-    """Residuals as small as backward stable algorithms leave them."""
+    """Checks that residuals are as small as those of backward stable algorithms."""
     for dtype in "fdFD":
         a, b, m, s, p = matrices(n, dtype)
         unit = 100 * n * np.finfo(dtype).eps

@@ -15,6 +15,7 @@ fi
 before="env LD_PRELOAD=$library:$fixed LIMBER_CONTRACT=reproducible"
 
 script="fixed.py 5 70 110"
+# Computes the digests of results with an OpenBLAS kernel, and writes them to a file.
 digests() {  # file, kernel, threads, command
     file=$1
     shift

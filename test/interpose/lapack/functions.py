@@ -17,9 +17,11 @@ random = np.random.Generator(np.random.PCG64(3))
 
 
 def digest(value):
+    """Returns a hash of the bits of a result, which may contain lists of arrays."""
     sha = hashlib.sha256()
 
     def add(part):
+        """Adds the bits of a result's arrays to the digest."""
         if isinstance(part, (tuple, list)):
             for one in part:
                 add(one)
@@ -30,10 +32,12 @@ def digest(value):
 
 
 def whole(*shape):
+    """Returns random multiples of 1/997, the same on every machine."""
     return random.integers(-1000, 1000, shape) / 997.0
 
 
 def of_scipy(n, is_complex):
+    """Lists SciPy's functions of linear algebra by name, each with its matrices."""
     a, b, m = whole(n, n), whole(n, 3), whole(n, n // 2 + 1)
     if is_complex:
         a, b, m = (x + 1j * whole(*x.shape) for x in (a, b, m))
@@ -103,6 +107,7 @@ def of_scipy(n, is_complex):
 
 
 def of_numpy(n, is_complex):
+    """Lists NumPy's functions of linear algebra by name, each with its matrices."""
     a, b, m = whole(n, n), whole(n, 3), whole(n, n // 2 + 1)
     if is_complex:
         a, b, m = (x + 1j * whole(*x.shape) for x in (a, b, m))
@@ -123,6 +128,7 @@ def of_numpy(n, is_complex):
 
 
 def of_optimize(n):
+    """Lists SciPy's optimizers by name, each with its problem."""
     m, b = whole(n, n // 2 + 1), whole(n)
     p = whole(n, n) + 4 * n * np.eye(n)
     start = np.ones(5) * 1.3

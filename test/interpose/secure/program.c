@@ -16,6 +16,7 @@ void dgemm_(const char *, const char *, const int32_t *, const int32_t *, const 
 
 static double a[N * N], c[N * N];
 
+/* Returns whether c is right, and clears it. */
 static int is_right(void)
 {
     for (int i = 0; i < N * N; i++)

@@ -63,6 +63,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
     return remove(path);
 }
 
+/* Empties the folder `trap`. */
 static void make_trap(void)
 {
     char *name = in_dir("trap");
@@ -117,6 +118,7 @@ static int run_program(const char *program, char **environment, bool as_nobody, 
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* Copies a file to the test's folder.  Returns the new path. */
 static char *copy_file(const char *from, const char *name, mode_t mode)
 {
     char *to = in_dir(name), *command = NULL;
@@ -183,6 +185,8 @@ static int check_own_rights(const char *program)
     return failures;
 }
 
+/* A program with elevated privileges must ignore all dangerous variables.  wanted: its exit
+ * status. */
 static int variables_are_ignored_with_elevated_privileges(const char *program, const char *what,
                                                           int wanted, const char *message)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Threads that are compiling; whether the compiler's destructors have run. */
 static atomic_int running, destroyed;
 
 static void fault(const char *what)
@@ -21,6 +22,7 @@ static void fault(const char *what)
     _exit(71);
 }
 
+/* Exit function, registered before and after those of libLLVM: fails if a thread still compiles. */
 static void destroy(void)
 {
     destroyed = 1;

@@ -273,6 +273,7 @@ int clock_gettime(clockid_t clock, struct timespec *t)
     return result;
 }
 
+/* Whether the exit function could be registered. */
 static bool is_registered;
 
 /* Registers an exit function before main runs, as the constructor of a static C++ object does. */
@@ -356,6 +357,7 @@ static bool is_possible(int w, int s)
 
 /* ---- all combinations ------------------------------------------------------------------------ */
 
+/* Returns the index of a name; ends the process if it is unknown. */
 static int index_of(const char *name, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)

@@ -14,6 +14,7 @@
 
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_16BF = 14, AS_BF16X9 = 78, NOT_SUPPORTED = 15 };
 
+/* True if GPU_MOCK names this fault. */
 static int mocks(const char *what)
 {
     const char *s = getenv("GPU_MOCK");
@@ -59,6 +60,7 @@ int cublasSetStream_v2(void *handle, void *stream)
 #define F16(x) small_float(x, 5, 10)
 #define BF16(x) small_float(x, 8, 7)
 
+/* Defines a product of column-major matrices: C = A B, or A^T B if `transposed`. */
 #define PRODUCT(name, in, sum, load) \
     static void name(int transposed, int m, int n, int k, const in *a, int lda, const in *b, \
                      int ldb, sum *c, int ldc) \

@@ -9,6 +9,7 @@
 enum { R_32F = 0, R_8I = 3, R_32I = 10, R_E4M3 = 28, TRANSA = 3, OP_T = 1, BAD = 7 };
 enum { AS_32F = 68, AS_32I = 72 };
 
+/* The attributes of a cuBLASLt object. */
 struct numbers {
     /* of a layout: type, rows, columns, leading dimension; of a product: v[0] is the
      * transposition */

@@ -12,8 +12,10 @@
 
 enum { MEMORY = 256 << 20, LOST = 719, NO_DEVICE = 100, UNSUPPORTED = 801 };
 
+/* True after a failing kernel: all later calls report a lost device. */
 static int faulty;
 
+/* True if GPU_MOCK names this fault. */
 static int mocks(const char *what)
 {
     const char *s = getenv("GPU_MOCK");
@@ -21,6 +23,7 @@ static int mocks(const char *what)
     return s && !strcmp(s, what);
 }
 
+/* The status of a call after a kernel has failed, else success. */
 static int state(void)
 {
     return faulty ? LOST : 0;

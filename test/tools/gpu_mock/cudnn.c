@@ -121,6 +121,7 @@ int cudnnFindConvolutionForwardAlgorithm(void *handle, void *x, void *f, void *c
     return 0;
 }
 
+/* Returns the index of an element in the tensor's layout. */
 static size_t at(const struct numbers *t, int n, int c, int h, int w)
 {
     size_t cs = (size_t)t->v[2], hs = (size_t)t->v[3], ws = (size_t)t->v[4];
@@ -129,6 +130,7 @@ static size_t at(const struct numbers *t, int n, int c, int h, int w)
     return t->v[0] ? ((i * hs + y) * ws + x) * cs + j : ((i * cs + j) * hs + y) * ws + x;
 }
 
+/* Returns one element of a convolution, by plain loops. */
 static float element(const float *x, const float *f, const struct numbers *xd,
                      const struct numbers *fd, const int *conv, const int place[4])
 {

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+/* Returns the value of a float of `e` exponent bits and `m` fraction bits. */
 static inline float small_float(unsigned code, int e, int m)
 {
     int exponent = (int)(code >> m) & ((1 << e) - 1), frac = (int)(code & ((1u << m) - 1));

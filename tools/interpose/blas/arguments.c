@@ -37,6 +37,7 @@ static int wrong_gemm(const struct request *r)
                                                    0;
 }
 
+/* Returns the position of the first wrong argument of gemmt, or 0. */
 static int wrong_gemmt(const struct request *r)
 {
     int wrong = wrong_gemm(r);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Returns the letter of group i's transposition. */
 static char op_at(const struct request *r, const void *ops, int64_t i)
 {
     static const char letters[] = "NTC";
@@ -15,6 +16,7 @@ static char op_at(const struct request *r, const void *ops, int64_t i)
     return op >= 111 && op <= 113 ? letters[op - 111] : 0;
 }
 
+/* Returns the address of group i's alpha or beta. */
 static const void *scalar_at(const struct request *r, const void *scalars, int64_t i)
 {
     size_t size = r->type == 's' ? 4 : r->type == 'z' ? 16 : 8;
@@ -63,6 +65,7 @@ static int first_wrong_of_group(const struct request *r, const struct groups *g)
                                  0;
 }
 
+/* Returns the position of the first wrong argument of any group; 0 if all are valid. */
 static int first_wrong(struct request *r, const struct groups *g)
 {
     int wrong = g->count < 0 ? 14 : 0;

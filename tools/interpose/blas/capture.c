@@ -39,6 +39,7 @@ static void capture_product(const struct request *r, const struct interpose_sett
                                          .caller = r->caller });
 }
 
+/* Returns the transpose of an operand, conjugated if `hermitian`. */
 static struct capture_operand adjoint(struct capture_operand x, bool hermitian)
 {
     struct capture_operand t = x;

@@ -112,6 +112,7 @@ CBLAS_SPELLINGS(GEMM_HALF, bgemm, 'b', true, uint16_t)
         int64_t lda, int64_t step_a, const void *b, int64_t ldb, int64_t step_b, scalar beta, \
         void *c, int64_t ldc, int64_t step_c, int64_t count
 
+/* Forwards a group to the BLAS's batch function. */
 static void hand_on_groups(const struct request *r, const struct groups *g, void *behind)
 {
     void (*real)(BATCH);

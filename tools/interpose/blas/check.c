@@ -14,6 +14,7 @@
 /* Most elements of a product that are compared; every EVERY-th product is checked. */
 enum { MOST = 64, EVERY = 64 };
 
+/* An element of C to compare. */
 struct element {
     int64_t i, j;
     /* the element of C before the product, which beta multiplies: its bytes in the call's type,
@@ -21,6 +22,7 @@ struct element {
     double before[2];
 };
 
+/* The elements to compare of a call. */
 struct sample {
     int elements;
     struct element element[];
@@ -36,6 +38,7 @@ static bool is_chosen(void)
     return (n & (n - 1)) == 0 || n % EVERY == 0;
 }
 
+/* Mixes the bits of x (the finaliser of MurmurHash3), to choose elements at random. */
 static uint64_t scramble(uint64_t x)
 {
     x ^= x >> 33;
@@ -89,6 +92,7 @@ static limber_format c_format(const struct active_request *j)
 static limber_context *judge;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
+/* Creates the interpreter's context once, for all checks. */
 static void make_judge(void)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -141,6 +145,7 @@ static double number_of(const struct active_request *j, const void *p, int which
     return j->is_single ? ((const float *)p)[which] : ((const double *)p)[which];
 }
 
+/* Returns |re| + |im| of a number. */
 static double abs_of(const struct active_request *j, const void *p)
 {
     return fabs(number_of(j, p, 0)) + (j->is_complex ? fabs(number_of(j, p, 1)) : 0);
@@ -158,6 +163,7 @@ static double magnitude(const struct active_request *j, const struct blas_produc
     return size;
 }
 
+/* Returns the unit in the last place of x in the call's type. */
 static double ulp(const struct active_request *j, double x)
 {
     int exponent;
@@ -167,6 +173,7 @@ static double ulp(const struct active_request *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
+/* Returns the number of products in an element's sum, of real numbers. */
 static double term_count(const struct active_request *j, const struct blas_product *x)
 {
     return (double)x->k * (j->is_complex ? 2 : 1);

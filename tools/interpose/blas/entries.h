@@ -34,6 +34,8 @@
     X(scipy_cblas_##base##64_, "scipy_", "_64_", __VA_ARGS__)
 #endif
 
+/* Whether the integers of a function have 64 bits: its suffix tells it, or else the library's
+ * isamax. */
 #define IS_WIDE(prefix, suffix) \
     (suffix[1] || limber_blas_is_wide(prefix "isamax_", __builtin_return_address(0)))
 

@@ -125,6 +125,7 @@ static void hand_on_groups(const struct request *r, const struct groups *g, void
          g->ldc, &g->count, g->size, 1, 1);
 }
 
+/* Calls the original function of a strided batch. */
 static void hand_on_strided(const struct request *r, const struct groups *g, void *behind)
 {
     void (*real)(STRIDED, size_t, size_t);

@@ -23,6 +23,7 @@ struct view limber_blas_at(const struct active_request *j, struct view v, int64_
     return v;
 }
 
+/* Allocates a column-major matrix; `data` is NULL if memory is exhausted. */
 struct view limber_blas_fresh(struct active_request *j, int64_t rows, int64_t cols)
 {
     int64_t bytes;

@@ -34,6 +34,7 @@ static bool compare_with_midpoint(struct active_request *j, struct scaled *s, do
     return true;
 }
 
+/* Returns the neighbour of a number in the routine's format. */
 static double next_to(const struct active_request *j, double r, bool up)
 {
     return j->is_single ? (double)nextafterf((float)r, up ? INFINITY : 0) :

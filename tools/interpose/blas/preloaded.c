@@ -42,6 +42,7 @@ static bool is_suitable(const char *name, void *library, void *programs)
     return false;
 }
 
+/* An address in the code that first called a function of the BLAS. */
 static const void *_Atomic first_caller;
 
 /* Opens the BLAS that LIMBER_BLAS names, if it is set.  Leaves named_blas NULL, with a message,
@@ -78,6 +79,7 @@ bool limber_blas_designated(const char *name, const void *caller, void **functio
     return *function;
 }
 
+/* Opens the system's BLAS, for programs that have none. */
 static void open_system(void)
 {
     static const char *const names[] = { "libblas.so.3", "libopenblas.so.0", "libblas.so" };

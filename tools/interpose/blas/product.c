@@ -10,6 +10,7 @@ static limber_context *context;
 static _Thread_local double opening;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
+/* Creates the context that all calls share, and adds the time to `opening`. */
 static void make_context(void)
 {
     const limber_config config = interpose_config();
@@ -28,6 +29,7 @@ limber_context *limber_blas_context(void)
     return context;
 }
 
+/* Returns the seconds that this thread has spent on opening Limber, and resets them. */
 double limber_blas_opening(void)
 {
     const double seconds = opening;
@@ -58,6 +60,7 @@ bool limber_blas_is_real(const struct active_request *j, const union scalar *s)
     return j->is_single ? s->f[1] == 0 : s->d[1] == 0;
 }
 
+/* Reads a scalar of the call; NULL stands for 0. */
 static union scalar scalar_at(const struct active_request *j, const void *p, bool is_complex)
 {
     const float *f = p;

@@ -24,6 +24,7 @@ struct view {
     bool conj;
 };
 
+/* alpha or beta, real or complex. */
 union scalar {
     float f[2];
     double d[2];
@@ -84,6 +85,7 @@ limber_matrix limber_blas_matrix(const struct active_request *j, struct view v);
 
 /* ---- order.c: vectors of real numbers, under `reproducible` ---------------------------------- */
 
+/* The longest vectors that these functions take. */
 enum { LIMBER_BLAS_SHORT = 2048 };
 /* Sum of at most LIMBER_BLAS_SHORT products. */
 double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t step_x,
@@ -127,6 +129,7 @@ void limber_blas_carry_payloads(const struct active_request *j, const struct bla
 
 /* Elements of a product that are compared once it is complete. */
 struct sample;
+/* A product alpha a b + beta c that is computed for a request. */
 struct blas_product {
     int64_t m, n, k;
     const union scalar *alpha, *beta;

@@ -130,6 +130,7 @@ static int64_t round_to_class(int64_t n, int64_t most)
 
 INTERPOSE_LOCK(lock)
 
+/* A measured shape, and its time. */
 struct shape {
     char type; /* type of the measured gemm (s, d, c or z); 0 if the entry is unused */
     int64_t size[3]; /* m, n and k; k = 0: the product of a matrix, m x n, and a vector */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
+/* The program has loaded two interposing libraries, and this is the second. */
 static bool second;
 
 /* ---- our place ------------------------------------------------------------------------------- */
@@ -44,6 +45,7 @@ static bool is_copy(const void *function)
     return is_marked(function, "limber_blas_is_here");
 }
 
+/* Finds out whether another copy of this library precedes this one. */
 static void find_first_copy(void)
 {
     const void *first = dlsym(RTLD_DEFAULT, "limber_blas_is_here");
@@ -202,6 +204,7 @@ bool limber_blas_asks_wide(void *function)
 static int ilp64 = -1; /* value of LIMBER_ILP64, 0 or 1; -1 if it is absent */
 static pthread_once_t ilp64_once = PTHREAD_ONCE_INIT;
 
+/* Reads LIMBER_ILP64 once. */
 static void read_ilp64(void)
 {
     const char *wish = limber_variable_value("LIMBER_ILP64");

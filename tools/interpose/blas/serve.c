@@ -11,6 +11,7 @@
  * one core (Zen 5, AVX-512) against OpenBLAS 0.3.21: a call of Limber costs a microsecond more.
  * Limber is faster from 48 x 48 x 48 on, unless one side is shorter than 16 to 32. */
 static const double least_native = 64.0 * 64 * 64;
+/* Native products with a smaller extent are left to the other BLAS. */
 static const int64_t least_side = 32;
 
 /* inside: number of calls of this thread that have not returned, and for which Limber or the other

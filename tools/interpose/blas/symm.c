@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+/* A panel has about PANEL_BYTES, but at least LEAST_ROWS rows. */
 enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
 /* Expands rows [i, i + p) of a symmetric n x n matrix, of which s stores one triangle. */
@@ -26,6 +27,7 @@ static void expand_rows(const struct active_request *j, struct view s, bool uppe
         limber_blas_make_real(j, p, diagonal);
 }
 
+/* Returns how many rows of an n x n matrix are expanded at once. */
 static int64_t panel_rows(const struct active_request *j, int64_t n)
 {
     int64_t rows = PANEL_BYTES / ((int64_t)j->size * n);

@@ -75,6 +75,7 @@ static bool compute_all(struct active_request *j, struct task *t, int tasks)
     return done;
 }
 
+/* Returns the transpose of a view, or its conjugate transpose. */
 static struct view adjoint(struct view v, bool hermitian)
 {
     v = limber_blas_transposed(v);

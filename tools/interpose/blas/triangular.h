@@ -6,6 +6,7 @@
 
 #include "product.h"
 
+/* The operands of trmm or trsm. */
 struct triangular {
     struct view a, b;       /* a: n x n, triangular; b: n x wide, the right sides */
     bool upper;

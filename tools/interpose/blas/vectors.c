@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* BLOCK: rows that are expanded at a time. CHAIN: products in a chain of order 1. MOST_SOLVED:
+ * largest n of tbsv and tpsv. */
 enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
 /* Returns the number of elements of a vector whose products form one chain of order 1
@@ -81,11 +83,13 @@ static bool is_short(struct active_request *j)
 
 /* ---- level 1 --------------------------------------------------------------------------------- */
 
+/* Returns element i of a vector of floats or doubles. */
 static double real_at(bool is_single, const void *x, int64_t i)
 {
     return is_single ? (double)((const float *)x)[i] : ((const double *)x)[i];
 }
 
+/* Stores element i of a vector of floats or doubles. */
 static void set_real(const struct active_request *j, void *x, int64_t i, double value)
 {
     if (j->is_single)
@@ -124,6 +128,7 @@ static bool dot(struct active_request *j)
     return done;
 }
 
+/* Computes a dot product of real numbers, which callers use as a part of norms and sums. */
 bool limber_blas_real_dot(struct active_request *j, int64_t n, void *a, void *b, bool wide,
                           double *sum)
 {

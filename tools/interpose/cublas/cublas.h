@@ -45,6 +45,7 @@ enum {
 
 enum form { FORM_one, FORM_strided, FORM_array };
 
+/* An operand or the result of a call. */
 struct side {
     /* a matrix; for FORM_array, an array of addresses in device memory */
     const void *data;

@@ -12,6 +12,7 @@
 /* Constants of CUpointer_attribute, CUmemorytype and CUstreamCaptureStatus. */
 enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_HOST = 1, CAPTURE_NONE = 0 };
 
+/* The functions of libcuda. */
 static struct {
     int (*cuCtxGetDevice)(int *device);
     int (*cuPointerGetAttribute)(void *data, int attribute, uintptr_t p);
@@ -39,12 +40,14 @@ static void open_driver(void)
     has_driver = library != NULL;
 }
 
+/* Returns whether there is a CUDA driver; opens it in the first call. */
 static bool is_ready(void)
 {
     pthread_once(&opened, open_driver);
     return has_driver;
 }
 
+/* Number of the current CUDA device; 0 without a driver. */
 int limber_cublas_device(void)
 {
     int device;
@@ -72,6 +75,7 @@ bool limber_cublas_is_capturing(void *stream)
            (driver.cuStreamIsCapturing(stream, &status) != 0 || status != CAPTURE_NONE);
 }
 
+/* Copies from host or device memory to the host, after the stream's earlier work. */
 bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream)
 {
     if (!limber_cublas_is_device(from)) {

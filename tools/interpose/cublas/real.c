@@ -24,6 +24,7 @@ bool interpose_check_own(void)
 static void *library;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
+/* Opens cuBLAS for programs that have not loaded it. */
 static void open_library(void)
 {
     static const char *const name[] = { "libcublas.so.13", "libcublas.so.12", "libcublas.so" };
@@ -39,11 +40,13 @@ typedef ElfW(Phdr) segment;
 typedef ElfW(Verneed) needed_file;
 typedef ElfW(Vernaux) needed_version;
 
+/* An address in the caller, and the version that it is linked with. */
 struct wanted {
     uintptr_t caller;
     const char *version;
 };
 
+/* True if the address is in a segment of this object. */
 static bool holds_address(const struct dl_phdr_info *info, uintptr_t address)
 {
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
@@ -117,6 +120,7 @@ static void *find_next(const char *name, const void *caller)
 
 /* ---- the function ---------------------------------------------------------------------------- */
 
+/* Accepts any function: cuBLAS has no variants that must be told apart. */
 static bool is_any(void *object, const char *name, void *function)
 {
     (void)object;

@@ -12,6 +12,7 @@
 
 enum { MOST_DEVICES = 64, SCALAR = 32 };
 
+/* A call that Limber computes. */
 struct work {
     const struct request *r;
     const struct interpose_setting *setting;
@@ -42,6 +43,7 @@ static bool set_reason(struct work *w, const char *why)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
+/* The context of each device; why: the reason if it could not be opened. */
 static struct {
     limber_context *ctx;
     bool tried;
@@ -184,6 +186,7 @@ static bool types_agree(const struct request *r, const char *scalar)
            (r->c.type == CUDA_R_32F || r->c.type == CUDA_R_16F || r->c.type == CUDA_R_16BF);
 }
 
+/* Returns op(X) as a matrix of Limber. */
 static limber_matrix matrix_of(const struct side *s)
 {
     limber_matrix m = { s->data, { 0 }, s->lead, 1 };
@@ -342,6 +345,7 @@ static bool run_real(struct work *w)
     return run_problem(w, &p);
 }
 
+/* Computes a complex product. */
 static bool run_complex(struct work *w)
 {
     const struct request *r = w->r;

@@ -101,6 +101,7 @@ struct xla_extension {
     } *metadata;
 };
 
+/* Numbers that XLA's interface gives to kinds of extensions, attributes, errors and types. */
 enum { METADATA = 1, SCALAR = 3, TEXT = 4, INVALID_ARGUMENT = 3, S32 = 4, MOST_AXES = 32 };
 
 /* Types of elements.  Unsigned ones have the format of the signed one of their size: products of
@@ -128,12 +129,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static limber_context *context;
 static char refused[256];
 
+/* Creates the context of all calls; on failure keeps the reason. */
 static void open_context(void)
 {
     if (limber_create(&context, NULL) != LIMBER_STATUS_OK)
         snprintf(refused, sizeof refused, "limber.jax: %s", limber_error_text());
 }
 
+/* Returns an XLA error with this message. */
 static void *fail(const struct xla_frame *f, const char *message)
 {
     struct xla_error e = { .head = { sizeof e, NULL },
@@ -143,6 +146,7 @@ static void *fail(const struct xla_frame *f, const char *message)
     return f->api->create_error(&e);
 }
 
+/* A call, with its contract and unit. */
 struct call {
     limber_contract contract;
     limber_unit unit;
@@ -158,6 +162,7 @@ static const struct type *type_of(const struct xla_buffer *b)
     return NULL;
 }
 
+/* True if an XLA string equals the name. */
 static bool is_called(const struct xla_text *t, const char *name)
 {
     return t->length == strlen(name) && memcmp(t->at, name, t->length) == 0;

@@ -12,6 +12,7 @@ export LC_ALL=C
 width=$1 out=$2 lapack=$3 blas=$4 objcopy=${5:-objcopy} ar=${6:-ar} nm=${7:-nm}
 mkdir -p "$out"
 cd "$out"
+# Print the symbols that an archive defines, and those that it needs.
 defined() {
     "$nm" --defined-only "$1" 2> /dev/null | awk 'NF == 3 && $2 ~ /[TDBRWC]/ { print $3 }' | sort -u
 }

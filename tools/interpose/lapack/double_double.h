@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+/* The number high + low. */
 struct pair {
     double high, low;
 };
@@ -26,6 +27,7 @@ static inline struct pair product_of(double a, double b)
     return (struct pair){ p, fma(a, b, -p) };
 }
 
+/* Returns a + b in double-double arithmetic. */
 static inline struct pair add(struct pair a, struct pair b)
 {
     const struct pair s = sum_of(a.high, b.high);
@@ -33,6 +35,7 @@ static inline struct pair add(struct pair a, struct pair b)
     return sum_of(s.high, s.low + (a.low + b.low));
 }
 
+/* Returns a b in double-double arithmetic. */
 static inline struct pair multiply(struct pair a, struct pair b)
 {
     const struct pair p = product_of(a.high, b.high);
@@ -40,6 +43,7 @@ static inline struct pair multiply(struct pair a, struct pair b)
     return sum_of(p.high, p.low + (a.high * b.low + a.low * b.high));
 }
 
+/* Returns a / b: the quotient of the high parts, corrected by the remainder. */
 static inline struct pair divide(struct pair a, struct pair b)
 {
     const double q = a.high / b.high;
@@ -49,6 +53,7 @@ static inline struct pair divide(struct pair a, struct pair b)
     return sum_of(q, rest.high / b.high);
 }
 
+/* Returns the square root of a, corrected by the remainder of one Newton step. */
 static inline struct pair root_of(struct pair a)
 {
     const double r = sqrt(a.high);

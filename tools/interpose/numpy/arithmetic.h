@@ -72,6 +72,9 @@ typedef int64_t longs __attribute__((vector_size(WIDTH)));
             for (int i = 0; i < rows; i += 2) \
                 NAME##_of(2, (const TYPE *)a + i * STRIDE, b, k, (TYPE *)c + i * stride, stride); \
     }
+/* The multiply-adds.  PLAINLY: in whole lanes.  BOTH: for each 32-bit lane, adds the product of the
+ * lower halves of x and y and that of the upper halves.  SHORTLY: for 64-bit lanes whose elements
+ * fit in 32 bits.  MANY: rows of a tile, as many as the registers hold. */
 #define PLAINLY(sum, x, y) sum += x * y
 
 #if WIDTH == 64
@@ -88,8 +91,6 @@ typedef int64_t longs __attribute__((vector_size(WIDTH)));
     sum = (longs)_mm256_add_epi64((__m256i)sum, _mm256_mul_epi32((__m256i)(x), (__m256i)(y)))
 #else
 #define MANY 4
-/* For each 32-bit lane: adds the product of the lower halves of x and y and that of the upper
- * halves to the sum. */
 #define BOTH(sum, x, y) sum += ((x) << 16 >> 16) * ((y) << 16 >> 16) + ((x) >> 16) * ((y) >> 16)
 #define SHORTLY PLAINLY
 #endif
@@ -104,6 +105,7 @@ TILE(multiply_short_longs, int64_t, longs, MANY, 2, SHORTLY)
  * xl yl + (xl yh + xh yl) 2^32 modulo 2^64.  The sums xl yh + xh yl have an accumulator of their
  * own, modulo 2^32. */
 enum { multiply_longs_rows = 6, multiply_longs_columns = 4 };
+/* Adds products of int64 for `rows` rows of A, a constant at each call, and one strip of B. */
 INLINE void multiply_longs_of(const int rows, const int64_t *a, const int64_t *b, int64_t k,
                               int64_t *c, int64_t stride)
 {
@@ -134,6 +136,7 @@ INLINE void multiply_longs_of(const int rows, const int64_t *a, const int64_t *b
                             _mm256_add_epi64(low[i], _mm256_slli_epi64(both, 32)));
     }
 }
+/* Calls multiply_longs_of with a constant number of rows, so that sums stay in registers. */
 static void multiply_longs(int rows, const void *a, const void *b, int64_t k, void *c,
                            int64_t stride)
 {
@@ -190,6 +193,7 @@ INLINE uint16_t narrow(uint32_t x)
 }
 #endif
 
+/* Converts n numbers from binary16 to binary32. */
 static void widen_halves(const uint16_t *from, int64_t n, float *to)
 {
     int64_t i = 0;
@@ -209,6 +213,7 @@ static void widen_halves(const uint16_t *from, int64_t n, float *to)
     }
 }
 
+/* Rounds n numbers from binary32 to binary16. */
 static void narrow_floats(const float *from, int64_t n, uint16_t *to)
 {
 #if WIDTH >= 32
@@ -271,6 +276,7 @@ ROW(row_i32, int32_t, int32_t)
 ROW(row_i64, int64_t, int64_t)
 ROW(copy_halves, uint16_t, uint16_t)
 
+/* Reads float16 numbers, `step` bytes apart, as binary32. */
 INLINE void row_halves(const char *from, int64_t step, int64_t n, float *to)
 {
     uint16_t copy[DEPTH];
@@ -363,6 +369,7 @@ PACK_PAIRS(pairs_i16, 2, row_i16)
 PACK_PAIRS(pairs_i32, 4, row_i32_short)
 PACK_PAIRS(pairs_i64, 8, row_i64_short)
 
+/* Packs rows of A by the function for these types of elements and lanes. */
 static void pack_a(enum lanes to, enum element from, const struct place *a, int rows, int filled,
                    int64_t k, void *out)
 {
@@ -384,6 +391,7 @@ static void pack_a(enum lanes to, enum element from, const struct place *a, int 
         pairs_i64_a(a, rows, filled, k, out);
 }
 
+/* Packs columns of B by the function for these types of elements and lanes. */
 static void pack_b(enum lanes to, enum element from, const struct place *b, int live, int columns,
                    int64_t k, void *out)
 {
@@ -405,6 +413,7 @@ static void pack_b(enum lanes to, enum element from, const struct place *b, int 
         pairs_i64_b(b, live, columns, k, out);
 }
 
+/* Returns the OR of n elements, each XORed with its sign. */
 static uint64_t scan(enum element from, const char *data, int64_t n)
 {
     uint64_t all = 0;
@@ -482,6 +491,7 @@ static int store_halves(const float *sums, int64_t n, char *to, int64_t step, bo
     return (over ? FE_OVERFLOW : 0) | (under ? FE_UNDERFLOW : 0);
 }
 
+/* Stores sums as elements of a type; returns the floating-point exceptions of the conversion. */
 static int store(enum lanes from, enum element type, const void *sums, int64_t n, char *to,
                  int64_t step, bool *nan)
 {
@@ -521,6 +531,7 @@ static int store(enum lanes from, enum element type, const void *sums, int64_t n
         return (uint64_t)sum; \
     } while (0)
 
+/* Returns a dot product of integers, modulo 2^64. */
 static uint64_t dot(enum element from, const void *a, const void *b, int64_t n)
 {
     switch (from) {
@@ -532,6 +543,7 @@ static uint64_t dot(enum element from, const void *a, const void *b, int64_t n)
     }
 }
 
+/* Returns a dot product in binary32 of n numbers in binary16, in the order of the elements. */
 static float dot_of_halves(const uint16_t *a, const uint16_t *b, int64_t n)
 {
     float x[DEPTH], y[DEPTH], sum = 0;
@@ -562,6 +574,7 @@ static float dot_of_halves(const uint16_t *a, const uint16_t *b, int64_t n)
         } \
     } while (0)
 
+/* Adds a row times *x to the sums. */
 static void add_multiple(enum element from, const void *row, const void *x, int64_t n, void *sum)
 {
     switch (from) {
@@ -575,6 +588,7 @@ static void add_multiple(enum element from, const void *row, const void *x, int6
 
 /* ---- truth values -------------------------------------------------------------------------- */
 
+/* True if a[i] and b[i] are both nonzero for some i. */
 static bool have_common_true(const uint8_t *a, const uint8_t *b, int64_t n)
 {
     int64_t i = 0;
@@ -594,6 +608,7 @@ static bool have_common_true(const uint8_t *a, const uint8_t *b, int64_t n)
     return false;
 }
 
+/* Packs n truth values into bits. */
 static void to_bits(const uint8_t *row, int64_t n, uint64_t *bits)
 {
     for (int64_t i = 0; i < n; i += 64) {
@@ -623,6 +638,7 @@ static void to_bits(const uint8_t *row, int64_t n, uint64_t *bits)
     }
 }
 
+/* Unpacks n bits into bytes that are 0 or 1. */
 static void from_bits(const uint64_t *bits, int64_t n, uint8_t *row)
 {
     for (int64_t i = 0; i < n; i += 64) {
@@ -648,6 +664,7 @@ static void from_bits(const uint64_t *bits, int64_t n, uint8_t *row)
     }
 }
 
+/* Does what join() does for rows of `count` words, a constant at each call. */
 INLINE void join_of(const uint8_t *take, const uint64_t *bits, int64_t k, const int count,
                     const uint64_t *full, uint64_t *sum)
 {
@@ -672,6 +689,7 @@ INLINE void join_of(const uint8_t *take, const uint64_t *bits, int64_t k, const 
     memcpy(sum, made, (size_t)count * 8);
 }
 
+/* ORs the selected rows of bits to `sum`, until all bits of `full` are set. */
 static void join(const uint8_t *take, const uint64_t *bits, int64_t k, int count,
                  const uint64_t *full, uint64_t *sum)
 {

@@ -9,6 +9,7 @@ static limber_context *context;
 static bool is_native; /* true if the context's backend compiles kernels */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Creates the context that all loops use. */
 static void create(void)
 {
     if (limber_create(&context, NULL) != LIMBER_STATUS_OK)

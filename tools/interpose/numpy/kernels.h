@@ -36,6 +36,7 @@ enum lanes {
 #define ELEMENTS_OF(lanes) ((lanes) == PAIRS ? 2 : 1)
 #define BYTES_OF(lanes) ((lanes) >= SHORT_LONGS ? 8 : 4)
 
+/* A register tile. */
 struct multiplier {
     int rows, columns; /* sizes of a register tile */
     /* Adds the product of `rows` rows of A and a strip of B, k lanes deep, to c. */
@@ -48,6 +49,7 @@ struct place {
     int64_t line, k; /* from one line to the next, and from one element to the next along k */
 };
 
+/* The functions for one set of instructions. */
 struct kernels {
     const char *name;
     struct multiplier multiply[LANES];

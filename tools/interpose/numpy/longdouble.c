@@ -46,6 +46,7 @@ static uint64_t rest_of(struct quad x)
     return x.low & (((uint64_t)1 << 49) - 1);
 }
 
+/* Half a unit in the last place of a long double, in the units of rest_of(). */
 static const uint64_t half = (uint64_t)1 << 48;
 
 /* Stores x rounded to nearest. error: the exact value minus x (only its sign matters), or 0. */
@@ -75,6 +76,7 @@ static void to_longdouble(struct quad x, struct quad error, char *at)
     memcpy(at + 8, &top, 2);
 }
 
+/* True if x is exactly between two long doubles. */
 static bool is_tie(struct quad x)
 {
     return rest_of(x) == half && (x.high >> 48 & 0x7fff) != 0x7fff;
@@ -94,6 +96,7 @@ static void to_longdouble(struct quad x, struct quad error, char *at)
     memcpy(at, &x, sizeof x);
 }
 
+/* False: a long double of this machine is a binary128, so that nothing is rounded again. */
 static bool is_tie(struct quad x)
 {
     (void)x;

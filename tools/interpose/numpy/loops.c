@@ -14,6 +14,7 @@
 
 static _Atomic(loop_function *) originals[UFUNCS][TYPES];
 static _Atomic(const struct kernels *) chosen;
+/* Products that Limber computed, and those given to NumPy. */
 static _Atomic uint64_t computed, given;
 
 const char *limber_numpy_use(const char *most)
@@ -343,6 +344,7 @@ static loop_function *const loops[TYPES][UFUNCS] = { EACH_TYPE(FOUR_AND) };
 
 /* ---- replacing ----------------------------------------------------------------------------- */
 
+/* Returns Limber's loop for a ufunc and type; NULL if there is none. */
 static loop_function *loop_of(int ufunc, int type)
 {
     return ufunc >= 0 && ufunc < UFUNCS && type >= 0 && type < TYPES ? loops[type][ufunc] : NULL;

@@ -18,6 +18,7 @@ enum {
     LONG = 48 /* positions along k that are tested to find out whether an element is sparse */
 };
 
+/* A product of truth values, computed by rows of bits. */
 struct truth {
     const struct kernels *with;
     const struct loop_product *x;
@@ -26,6 +27,7 @@ struct truth {
     uint8_t *bytes; /* memory for a copy of a row of A or B that is not contiguous */
 };
 
+/* Returns n bytes as a contiguous array: in place, or copied to `to`. */
 static const uint8_t *gather(const char *from, int64_t step, int64_t n, uint8_t *to)
 {
     if (step == 1)
@@ -100,6 +102,7 @@ static bool goes_far(const struct loop_product *x, int64_t i, int64_t j)
     return true;
 }
 
+/* Returns whether products of true elements seem to be rare, by two samples. */
 static bool is_sparse(const struct loop_product *x)
 {
     return goes_far(x, 0, 0) && goes_far(x, x->m / 2, x->n / 2);
@@ -130,6 +133,7 @@ bool limber_numpy_truth(const struct kernels *with, const struct loop_product *x
     return done;
 }
 
+/* Computes a product with a vector: each element by a search for a common true. */
 bool limber_numpy_truth_vector(const struct kernels *with, const struct loop_product *x)
 {
     const bool turned = x->m == 1;

@@ -45,6 +45,7 @@ void *interpose_find_in_object(const char *name, const void *caller, interpose_s
     return dladdr(caller, &at) ? find_in_file(at.dli_fname, name, suits) : NULL;
 }
 
+/* The files of loaded objects. */
 struct files {
     char **list;
     size_t n;
@@ -86,6 +87,7 @@ void *interpose_find_in_all(const char *name, interpose_suits *suits)
 
 /* ---- cache of look-ups ----------------------------------------------------------------------- */
 
+/* The hash table of look-ups.  generation: those of earlier generations are out of date. */
 static struct interpose_found *_Atomic table[256];
 static atomic_uint generation;
 
@@ -99,6 +101,7 @@ void interpose_forget(void)
     generation++;
 }
 
+/* Returns the hash bucket of a function's name and caller. */
 static struct interpose_found *_Atomic *bucket_of(const char *name, const void *caller)
 {
     uintptr_t h = (uintptr_t)caller;

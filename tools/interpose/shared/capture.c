@@ -52,6 +52,7 @@ static const char *npy_type(const struct capture_operand *o)
     return stored_size(o) == 2 ? "<f2" : stored_size(o) == 4 ? "<f4" : "<f8";
 }
 
+/* Bytes of an operand's file, header included; at most INT64_MAX / 4. */
 static int64_t file_bytes(const struct capture_operand *o)
 {
     int64_t bytes;
@@ -195,6 +196,7 @@ static bool write_product(const struct capture *p, const char *folder)
     return ok;
 }
 
+/* Ends capturing, and says why. */
 static void stop_capture(const char *what, const char *folder, const char *why)
 {
     ended = true;

@@ -28,6 +28,7 @@ struct capture_operand {
     bool upper;                 /* the stored triangle is the upper one of op(X), not of X */
 };
 
+/* A call whose operands are captured. */
 struct capture {
     const char *routine, *words; /* the routine's name; text of the contract, "" if there is none */
     char ops[2];

@@ -40,6 +40,7 @@ static void sleep_10_ms(void)
     nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
+/* Writes to the pipe on which the thread that writes the report waits. */
 static bool notify_thread(int what)
 {
     unsigned char byte = (unsigned char)what;
@@ -47,6 +48,7 @@ static bool notify_thread(int what)
     return atomic_load(&thread_owner) == (int)getpid() && write(pipe_ends[1], &byte, 1) == 1;
 }
 
+/* Has the thread that writes the report end the process by this signal. */
 static void handle_signal(int signal)
 {
     const int before = errno;

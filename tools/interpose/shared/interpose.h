@@ -63,6 +63,7 @@ void interpose_limits_leave(const struct interpose_limits *l);
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
+/* How calls are computed. */
 struct interpose_setting {
     bool on; /* false if calls are forwarded to the other library */
     limber_contract contract;

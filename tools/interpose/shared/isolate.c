@@ -20,6 +20,7 @@ void interpose_restore_cancellation(const int *before)
     pthread_setcancelstate(*before, NULL);
 }
 
+/* The set of signals that has SIGXFSZ only. */
 static sigset_t large(void)
 {
     sigset_t set;
@@ -29,6 +30,7 @@ static sigset_t large(void)
     return set;
 }
 
+/* Blocks SIGXFSZ, and remembers whether one was pending. */
 void interpose_limits_enter(struct interpose_limits *l)
 {
     const sigset_t set = large();
@@ -38,6 +40,7 @@ void interpose_limits_enter(struct interpose_limits *l)
     l->pending = sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ);
 }
 
+/* Drops a SIGXFSZ of this library's own writes, and restores the signal mask. */
 void interpose_limits_leave(const struct interpose_limits *l)
 {
     const sigset_t set = large();

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The process that loaded this library; its forked children are not the first. */
 static pid_t first_process;
 static bool beside_parent; /* the parent process reports to the same file name */
 static double started; /* seconds of CLOCK_REALTIME when the process started */
@@ -92,6 +93,8 @@ static bool names_blas(const char *text, const void *unused)
     return interpose_is_blas(text);
 }
 
+/* Returns whether another process's environment has this process's value of a variable, if there is
+ * one. */
 static bool has_same_variable(const char *environment, const char *name)
 {
     const char *value = limber_variable_value(name);
@@ -156,6 +159,7 @@ static bool read_stat(long process, long *parent, unsigned long long *start)
                parent, start) == 2;
 }
 
+/* Identifies the run by its oldest ancestor with the same settings. */
 void interpose_run(char *text, size_t size)
 {
     unsigned long long start = 0;

@@ -81,14 +81,16 @@ struct row {
     struct row *later;
     char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96], contract[64];
     int64_t m, n, k;
-    int served;
+    int served; /* 1 if Limber computed the calls, 0 if the other library did */
     /* 0, or, for a row that sums several shapes, their number; m, n and k are then the largest */
     double shapes;
+    /* original: estimated seconds of the other library; bound: the largest error bound */
     double calls, products, seconds, compiling, original, bound;
     struct interpose_check check;
     struct interpose_counts counts;
 };
 
+/* A kernel that computed calls, and its plan. */
 struct kernel {
     struct kernel *next;
     char key[33];
@@ -100,6 +102,7 @@ INTERPOSE_LOCK(lock)
  * thread may still be writing an earlier report. */
 INTERPOSE_LOCK(file_lock)
 
+/* The state of the report. */
 static struct {
     struct row *bucket[BUCKETS];
     struct row *first, **end;
@@ -259,6 +262,7 @@ static bool is_due(void)
     return true;
 }
 
+/* Writes the report, and sets when the next write is due. */
 static void write_now(void)
 {
     double began = seconds_now(), took;
@@ -611,6 +615,7 @@ static void write_process(FILE *f, bool complete)
 
 static const char no_blas[] = "\"loaded\": []";
 
+/* The list of loaded BLAS libraries that is being written. */
 struct loaded {
     FILE *f; /* the file; NULL if objects are only counted */
     int count;
@@ -642,6 +647,7 @@ static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
+/* Lists the loaded libraries that have names of a BLAS. */
 static void write_loaded(FILE *f)
 {
     struct loaded list = { f, 0 };
@@ -651,6 +657,7 @@ static void write_loaded(FILE *f)
     fprintf(f, "]");
 }
 
+/* Returns whether a BLAS is loaded. */
 static bool has_blas(void)
 {
     struct loaded list = { NULL, 0 };

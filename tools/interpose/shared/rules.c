@@ -138,6 +138,7 @@ const char *interpose_conflict(const limber_contract *k)
 
 enum { MOST_NAMES = 16, MOST_CONDITIONS = 8 };
 
+/* A condition on the sizes of a call. */
 struct condition {
     char what; /* what is compared: m, n, k, or w for the product m n k */
     /* what the comparison accepts; "<=" sets less and equal */
@@ -145,6 +146,7 @@ struct condition {
     double value;
 };
 
+/* A rule: calls that match it get its setting. */
 struct rules {
     struct rules *next;
     char *words; /* owned; `name` and `caller` point into it */
@@ -304,6 +306,7 @@ static void write_plain_name(const char *routine, char *plain, size_t size)
         plain[--n] = 0;
 }
 
+/* Returns whether a rule names a routine, with or without prefix and suffix. */
 static bool matches_routine(const struct rules *r, const char *routine, const char *plain)
 {
     for (int i = 0; i < r->names; i++)
@@ -313,6 +316,7 @@ static bool matches_routine(const struct rules *r, const char *routine, const ch
     return false;
 }
 
+/* Returns whether a call fulfils a condition on its sizes. */
 static bool is_true(const struct condition *c, const struct interpose_call *call)
 {
     double m = (double)call->m, n = (double)call->n, k = (double)call->k;

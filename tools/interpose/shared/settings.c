@@ -135,6 +135,7 @@ static bool check_context(const struct interpose_options *o)
     return ok;
 }
 
+/* Set by limber_blas_check_settings: nothing is computed in this process. */
 static atomic_bool only_checks;
 
 bool interpose_only_checks(void)

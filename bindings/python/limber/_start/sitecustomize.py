@@ -14,6 +14,7 @@ _TORCH = os.environ.get("LIMBER_TORCH", "")
 
 
 def _install():
+    """As limber.numpy.install()."""
     file, *words = _WISH.split(",")
     try:
         unknown = [word for word in words if word not in ("longdouble", "dot")]
@@ -34,6 +35,7 @@ def _install():
 
 
 def _install_torch():
+    """As limber.torch.batch_invariant()."""
     try:
         if _TORCH != "batch_invariant":
             raise ValueError(f"LIMBER_TORCH: {_TORCH!r} is not batch_invariant")
@@ -51,6 +53,7 @@ class _Finder:
         self.asks = False
 
     def find_spec(self, name, path=None, target=None):
+        """The module's spec, with a loader that also calls the function; None for other modules."""
         if name != self.name or self.asks:
             return None
         self.asks = True        # the others

@@ -28,12 +28,13 @@ class Wishes(NamedTuple):
 
 
 def parts_of(wish):
-    """Splits a wish into (contract, scheme or None)."""
+    """Splits a wish, the text of how to compute one product, into (contract, scheme or None)."""
     contract, _, scheme = wish.partition(";")
     return contract, scheme or None
 
 
 def _check_keys(what, given, known, others=()):
+    """Refuses keys of a dictionary that are not known; the message also lists `others`."""
     for key in given:
         if key not in known:
             raise BadArgument(f"{what}: {key!r} is none of {', '.join((*known, *others))}")
@@ -105,6 +106,7 @@ class Config:
             self._set(given, names)
 
     def _set(self, given, names):
+        """Reads a configuration in Limber's own words."""
         self.layers = []
         if isinstance(given, dict):
             own = {key: value for key, value in given.items() if key not in _MODEL}
@@ -129,6 +131,7 @@ class Config:
                 raise BadArgument(f"{error}{what}") from None
 
     def _set_lpgemm(self, text, names):
+        """Reads a configuration of LPGEMM, whose layers must exist."""
         self.statistics = True
         self._lpgemm = text
         ends = {name.rpartition(".")[2] for name in names} | set(names)
@@ -153,6 +156,7 @@ class Config:
 
 
 def _some(names):
+    """Some of the layers' names, for a message."""
     names = [name for name in names if name]
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
 
@@ -160,6 +164,7 @@ def _some(names):
 # ---- LPGEMM's keys ------------------------------------------------------------------------------
 
 def _lpgemm_text(given):
+    """A dictionary of LPGEMM's keys as the text of its configuration file."""
     _check_keys("config", given, _LPGEMM)
     lines = []
     for key, value in given.items():

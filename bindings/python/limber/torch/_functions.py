@@ -21,8 +21,8 @@ def _added(made, bias):
 
 
 class By:
-    """Products of one layer. `wishes` as text; the layer for statistics, and the Injection that
-    keeps them."""
+    """The products of one layer.  wishes: a Wishes; layer, run: the layer's name and the number of
+    the Injection, for statistics (0: none are kept)."""
 
     def __init__(self, wishes, layer="", run=0):
         self.more = ("\n".join(wishes), 0, layer, run)
@@ -49,6 +49,7 @@ class By:
         return made.reshape(stack + made.shape[-2:])
 
     def linear(self, x, weight, bias=None):
+        """torch.nn.functional.linear."""
         made = self.matmul(x, weight.transpose(-1, -2) if weight.dim() > 1 else weight)
         return _added(made, bias)
 
@@ -59,6 +60,7 @@ class By:
         return made if beta == 0 else made + (added if beta == 1 else beta * added)
 
     def convolution(self, x, weight, bias, stride, padding, dilation, groups):
+        """torch.nn.functional.conv1d, conv2d or conv3d."""
         sides = weight.dim() - 2
         stride, dilation = _each(stride, sides), _each(dilation, sides)
         if x.dim() == sides + 1:
@@ -68,7 +70,7 @@ class By:
             padding = 0
         elif padding == "same":
             reach = [d * (r - 1) for d, r in zip(dilation, weight.shape[2:])]
-            if any(r % 2 for r in reach):       # one more pad behind than in front
+            if any(r % 2 for r in reach):       # one more pad after than before
                 ends = [(0, r % 2) for r in reversed(reach)]
                 x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
             padding = [r // 2 for r in reach]
@@ -76,6 +78,7 @@ class By:
         return made if bias is None else _added(made, bias.view([-1] + [1] * sides))
 
     def transposed(self, x, weight, bias, stride, padding, output_padding, groups, dilation):
+        """torch.nn.functional.conv_transpose1d, conv_transpose2d or conv_transpose3d."""
         sides = weight.dim() - 2
         stride, dilation = _each(stride, sides), _each(dilation, sides)
         if x.dim() == sides + 1:
@@ -83,7 +86,7 @@ class By:
                                    groups, dilation).squeeze(0)
         padding, more = _each(padding, sides), _each(output_padding, sides)
         steps = [m // s for m, s in zip(more, stride)]
-        # Whole strides of output padding, which dilation allows, become zeros behind x.
+        # Whole strides of output padding, which dilation allows, become zeros after x.
         if any(steps):
             ends = [(0, n) for n in reversed(steps)]
             x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
@@ -142,10 +145,13 @@ class By:
             size[label] = max(size.get(label, 1), extent)
 
         def as_stack(x, labels, order, shape):
+            """An operand with its axes in this order, broadcast and reshaped to a stack of
+            matrices."""
             x = x.permute([labels.index(l) for l in order]).expand([size[l] for l in order])
             return x.reshape(shape)
 
         def extent(labels):
+            """The number of elements over these labels."""
             return _count([size[l] for l in labels])
 
         deep, high, long, wide = map(extent, (stack, rows, inner, columns))
@@ -155,6 +161,7 @@ class By:
         return self.matmul(a, b).reshape([size[l] for l in order]), order
 
     def tensordot(self, a, b, dims=2):
+        """torch.tensordot."""
         if isinstance(dims, torch.Tensor):
             dims = dims.tolist()
         if isinstance(dims, int):
@@ -171,10 +178,12 @@ class By:
 
 
 def _count(extents):
+    """The product of extents."""
     return functools.reduce(operator.mul, extents, 1)
 
 
 def _each(value, sides):
+    """A list with a number for each spatial axis, from such a list or one number."""
     value = list(value) if hasattr(value, "__len__") else [value]
     return value * sides if len(value) == 1 else value
 
@@ -188,6 +197,7 @@ def _labels(equation, dims):
     dots = [f"({i})" for i in range(longest)]
 
     def split(text, count):
+        """The labels of `count` axes."""
         before, found, behind = text.partition("...")
         return list(before) + (dots[longest - count:] if found else []) + list(behind)
 
@@ -213,11 +223,13 @@ def _diagonals(x, labels):
 
 
 def _summed(x, labels, kept):
+    """Sums over the labels that are not kept."""
     gone = [i for i, label in enumerate(labels) if label not in kept]
     return (x.sum(gone) if gone else x), [label for label in labels if label in kept]
 
 
 def _by(unit, contract, scheme, wishes):
+    """Products by the arguments that the functions below share."""
     if wishes is not None:
         if unit or contract or scheme:
             raise BadArgument("wishes say all: neither unit, contract nor scheme beside them")
@@ -228,8 +240,8 @@ def _by(unit, contract, scheme, wishes):
 
 
 def matmul(a, b, unit=None, contract=None, scheme=None, wishes=None):
-    """As torch.matmul, on a unit or by a contract, its gradients too.  wishes: what wishes_of takes
-    in the place of these, other units for the gradients, say."""
+    """As torch.matmul, on a unit or by a contract, its gradients too.  wishes: in the place of
+    unit, contract and scheme, what wishes_of takes; it can name others for the gradients."""
     return _by(unit, contract, scheme, wishes).matmul(a, b)
 
 

@@ -26,6 +26,8 @@ def _out(function):
 
 
 def _conv(by, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """torch.conv1d, conv2d, conv3d. This and the functions below take the arguments of PyTorch's
+    functions under the same names."""
     return by.convolution(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -55,6 +57,7 @@ def _dot(by, input, tensor):
 
 
 def _turned(by, input, other):
+    """Tensor.__rmatmul__, whose operands are swapped."""
     return by.matmul(other, input)
 
 
@@ -115,6 +118,7 @@ _WHOLE = (torch.nn.RNNBase, torch.nn.RNNCellBase, torch.nn.Bilinear)
 
 
 def _tensors(values):
+    """All tensors among the arguments, also those in lists."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -130,6 +134,7 @@ class Mode(TorchFunctionMode):
         self.by = by
 
     def __torch_function__(self, function, kinds, args=(), options=None):
+        """Called by PyTorch in the place of each of its functions."""
         options = options or {}
         composed = _COMPOSED.get(function)
         if composed:
@@ -144,6 +149,7 @@ class Mode(TorchFunctionMode):
 
 
 def _is_served(args, options):
+    """Whether the first tensor is one that Limber multiplies: dense, of floats."""
     for x in _tensors(list(args) + list(options.values())):
         if x.dtype in _FLOATS and x.layout == torch.strided:
             return True
@@ -154,18 +160,22 @@ def _is_served(args, options):
 # If a PyTorch layer is inside a replaced one, the outer modes must be disabled.
 if hasattr(torch.library, "custom_op"):
     def _is_torch():
+        """Never, since _by_torch disables modes itself."""
         return False
 
     def _by_torch(function, args, options):
+        """Calls a function with all modes disabled."""
         with torch._C.DisableTorchFunction():
             return function(*args, **options)
 else:       # older releases cannot disable modes
     _rest = threading.local()
 
     def _is_torch():
+        """Whether this thread is inside _by_torch."""
         return getattr(_rest, "now", False)
 
     def _by_torch(function, args, options):
+        """Calls a function while modes leave all functions to PyTorch."""
         _rest.now = True
         try:
             return function(*args, **options)
@@ -178,6 +188,7 @@ else:       # older releases cannot disable modes
 if all(hasattr(overrides, name) for name in
        ("_get_current_function_mode", "_push_mode", "_pop_mode")) and _ops.HAS_OPERATORS:
     def _forward(self, *args, **options):
+        """Takes the place of a module's forward."""
         around = None
         if not torch.compiler.is_compiling():
             around = overrides._get_current_function_mode()
@@ -193,6 +204,7 @@ if all(hasattr(overrides, name) for name in
             overrides._push_mode(around)
 else:
     def _forward(self, *args, **options):
+        """Takes the place of a module's forward."""
         with self._limber_mode:
             return self._limber_forward(*args, **options)
 
@@ -222,6 +234,7 @@ class Injection:
             self._set(name, module)
 
     def _set(self, name, module):
+        """Replaces the forward function of one module."""
         wishes = self._config.of(name)
         by = None if wishes == (TORCH,) * 3 else By(
             wishes, name or "model", self._table.id)
@@ -248,10 +261,10 @@ class Injection:
     def __exit__(self, *_):
         self.remove()
 
-    # Statistics, if the configuration asks for them.
+    # For statistics, which are kept if the configuration asks for them.
 
     def step(self):
-        """Counts a step: call it behind the optimiser's."""
+        """Counts a step: call it after the optimiser's step."""
         self._table.step += 1
 
     def follow(self, optimizer):

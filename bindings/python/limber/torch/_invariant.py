@@ -28,6 +28,7 @@ _told: Set[str] = set()
 
 
 def _tell(text):
+    """Warns, once for each text."""
     if text not in _told:
         _told.add(text)
         warnings.warn(f"limber.torch: {text}", stacklevel=4)
@@ -75,11 +76,13 @@ def _new(c, a, b, beta):
 
 
 def _matrices(a, b):
+    """torch.mm."""
     _check(a, b, 2)
     return _product(a, b, _new(None, a, b, 0))
 
 
 def _stacks(a, b):
+    """torch.bmm."""
     _check(a, b, 3)
     return _product(a, b, _new(None, a, b, 0))
 
@@ -96,6 +99,7 @@ def _bytes(a, b):
 
 
 def _sum(dims):
+    """torch.addmm (dims 2) or torch.baddbmm (dims 3)."""
     def added(c, a, b, *, beta=1, alpha=1):
         _check(a, b, dims, c)
         if a.dtype in (torch.bfloat16, torch.float16) and alpha == 1 and beta == 1:
@@ -109,21 +113,25 @@ _added, _stacks_added = _sum(2), _sum(3)
 
 
 def _vector(a, x):
+    """torch.mv."""
     return _matrices(a, x.unsqueeze(1)).squeeze(1)
 
 
 def _vector_added(c, a, x, *, beta=1, alpha=1):
+    """torch.addmv."""
     return _added(c if c.dim() == 0 else c.unsqueeze(1), a, x.unsqueeze(1), beta=beta,
                   alpha=alpha).squeeze(1)
 
 
 def _dot(a, b):
+    """torch.dot, which conjugates neither vector."""
     if a.shape != b.shape or a.dim() != 1:
         raise RuntimeError("1D tensors of one length are expected")
     return _matrices(a.unsqueeze(0), b.unsqueeze(1)).reshape(())
 
 
 def _convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """A convolution, also transposed; the result has channels last in memory if an operand has."""
     if x.dtype != w.dtype or (bias is not None and bias.dtype != x.dtype):
         raise RuntimeError(f"input, weight and bias have different types: {x.dtype}, {w.dtype}"
                            + (f", {bias.dtype}" if bias is not None else ""))
@@ -141,6 +149,7 @@ def _convolution(x, w, bias, stride, padding, dilation, transposed, output_paddi
 
 def _convolution_backward(g, x, w, bias_sizes, stride, padding, dilation, transposed,
                           output_padding, groups, mask):
+    """The gradients of the input, the weights and the bias; mask: which of them are wanted."""
     more = ("\n".join(_WISHES), 0, "", 0)
     stride, padding, dilation = list(stride), list(padding), list(dilation)
     dx = dw = db = None
@@ -190,6 +199,7 @@ _COMPLEX = {"tanh": numpy.tanh, "sigmoid": lambda z: 1 / (1 + numpy.exp(-z)),
 
 
 def _of_complex(name, x):
+    """A function of complex numbers, by NumPy."""
     if name not in _COMPLEX:
         raise RuntimeError(f"{name}: complex numbers are not served")
     values = x.detach().resolve_conj().resolve_neg().contiguous().numpy()
@@ -197,6 +207,7 @@ def _of_complex(name, x):
 
 
 def _floats(x):
+    """x, or integers converted to PyTorch's default type of floats."""
     return x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
 
 
@@ -208,6 +219,8 @@ def _floats_alone(name, x):
 
 
 def _simple(name, integers=True):
+    """A PyTorch kernel from the function of limber.ops with this name. integers: they are converted
+    to floats, as PyTorch does for some functions."""
     function = getattr(ops, name)
 
     def apply(x):
@@ -230,10 +243,12 @@ def _wide(x):
 
 
 def _narrow(values, x):
+    """Doubles rounded to the type of x."""
     return _laid_out(values.to(_floats(x).dtype), x)
 
 
 def _of_doubles(name, x):
+    """A function of limber.ops, from doubles to doubles."""
     return torch.from_numpy(numpy.asarray(getattr(ops, name)(x.contiguous().numpy())))
 
 
@@ -254,6 +269,7 @@ def _mish(x):
 
 
 def _exp2(x):
+    """2^x, as 2^whole e^(log(2) rest)."""
     if x.dtype.is_complex:
         return _of_complex("exp2", x)
     v = _wide(x)
@@ -270,11 +286,13 @@ def _logit(x, eps=None):
 
 
 def _check_axis(x, dim):
+    """Refuses an axis that x does not have."""
     if not -max(x.dim(), 1) <= dim < max(x.dim(), 1):
         raise IndexError(f"Dimension out of range: {dim} of {x.dim()}")
 
 
 def _softmax(x, dim, half_to_float=False):
+    """torch.softmax by limber.ops.softmax."""
     _check_axis(x, dim)
     _floats_alone("softmax", x)
     if x.dim() == 0:
@@ -285,6 +303,7 @@ def _softmax(x, dim, half_to_float=False):
 
 
 def _log_softmax(x, dim, half_to_float=False):
+    """torch.log_softmax, with exact sums."""
     _check_axis(x, dim)
     v = _wide(_floats_alone("log_softmax", x))
     if x.dim() == 0:
@@ -311,6 +330,7 @@ def _into(function):
 
 
 def _in_place(function):
+    """The form of an operator that overwrites its first argument."""
     def in_place(x, *arguments, **options):
         made = function(x, *arguments, **options)
         if not torch.can_cast(made.dtype, x.dtype):
@@ -357,6 +377,7 @@ def _forms():
 
 
 def _is_known(name):
+    """Whether this release of PyTorch has the operator."""
     packet = getattr(torch.ops.aten, name.partition(".")[0], None)
     return packet is not None and hasattr(packet, name.partition(".")[2] or "default")
 
@@ -412,6 +433,7 @@ class Invariance:
 
 
 def _set(where, name, value):
+    """Sets an attribute; some releases have only a function for mkldnn's."""
     if where is torch.backends.mkldnn:
         try:
             setattr(where, name, value)

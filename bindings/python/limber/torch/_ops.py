@@ -24,6 +24,7 @@ _is_profiled = getattr(torch.autograd, "_profiler_enabled", lambda: False)
 
 
 def context_of(device):
+    """The Context for a device, made when it is first needed."""
     key = (device.type, device.index or 0)
     known = _contexts.get(key)
     if known is None:
@@ -83,20 +84,24 @@ def _is_torch(wishes, role):
 # ---- shapes of results, for fake tensors --------------------------------------------------------
 
 def _product_like(a, b, *_):
+    """The result of _product, not filled."""
     return a.new_empty(a.shape[:-1] + b.shape[-1:])
 
 
 def _conv_like(x, w, stride, pad, dilation, *_):
+    """The result of _conv, not filled."""
     return x.new_empty([x.shape[0], w.shape[0]] + [
         (x.shape[2 + i] + 2 * pad[i] - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1
         for i in range(len(stride))])
 
 
 def _conv_input_like(dy, w, size, stride, pad, dilation, groups, *_):
+    """The result of _conv_input, not filled."""
     return dy.new_empty([dy.shape[0], w.shape[1] * groups, *size])
 
 
 def _conv_weight_like(x, dy, window, stride, pad, dilation, groups, *_):
+    """The result of _conv_weight, not filled."""
     return dy.new_empty([dy.shape[1], x.shape[1] // groups, *window])
 
 
@@ -104,6 +109,7 @@ def _conv_weight_like(x, dy, window, stride, pad, dilation, groups, *_):
 
 def _product(a: torch.Tensor, b: torch.Tensor, wishes: str, role: int, layer: str,
              run: int) -> torch.Tensor:
+    """The product of two matrices, or of stacks of them."""
     if _is_torch(wishes, role):
         return torch.matmul(a, b)
     out = _product_like(a, b)
@@ -112,6 +118,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, wishes: str, role: int, layer: st
 
 def _conv(x: torch.Tensor, w: torch.Tensor, stride: List[int], pad: List[int], dilation: List[int],
           groups: int, wishes: str, role: int, layer: str, run: int) -> torch.Tensor:
+    """A convolution."""
     if _is_torch(wishes, role):
         return _by_torch(x, w, stride, pad, dilation, groups)
     out = _conv_like(x, w, stride, pad, dilation)
@@ -122,6 +129,7 @@ def _conv(x: torch.Tensor, w: torch.Tensor, stride: List[int], pad: List[int], d
 def _conv_input(dy: torch.Tensor, w: torch.Tensor, size: List[int], stride: List[int],
                 pad: List[int], dilation: List[int], groups: int, wishes: str, role: int,
                 layer: str, run: int) -> torch.Tensor:
+    """The gradient of a convolution's input."""
     out = _conv_input_like(dy, w, size, stride, pad, dilation, groups)
     if _is_torch(wishes, role):
         return torch.nn.grad.__dict__[f"conv{len(size)}d_input"](
@@ -133,6 +141,7 @@ def _conv_input(dy: torch.Tensor, w: torch.Tensor, size: List[int], stride: List
 def _conv_weight(x: torch.Tensor, dy: torch.Tensor, window: List[int], stride: List[int],
                  pad: List[int], dilation: List[int], groups: int, wishes: str, role: int,
                  layer: str, run: int) -> torch.Tensor:
+    """The gradient of a convolution's weights."""
     out = _conv_weight_like(x, dy, window, stride, pad, dilation, groups)
     if _is_torch(wishes, role):
         return torch.nn.grad.__dict__[f"conv{len(window)}d_weight"](
@@ -143,11 +152,13 @@ def _conv_weight(x: torch.Tensor, dy: torch.Tensor, window: List[int], stride: L
 
 
 def _by_torch(x, w, stride, pad, dilation, groups):
+    """A convolution by PyTorch."""
     name = f"conv{len(stride)}d"
     return getattr(torch.nn.functional, name)(x, w, None, stride, pad, dilation, groups)
 
 
 def _sizes(stride, pad, dilation, groups):
+    """The arguments that all three directions share."""
     return {"stride": tuple(stride), "pad": tuple(pad), "dilation": tuple(dilation),
             "groups": groups}
 
@@ -155,6 +166,7 @@ def _sizes(stride, pad, dilation, groups):
 # ---- as operators, or as autograd functions -----------------------------------------------------
 
 def _product_gradients(ctx, g):
+    """The gradients of product's operands."""
     a, b = ctx.saved
     more = ctx.more
     return (product(g, b.transpose(-1, -2), more[0], _INPUT, *more[2:])
@@ -164,6 +176,7 @@ def _product_gradients(ctx, g):
 
 
 def _conv_gradients(ctx, g):
+    """The gradients of conv's operands."""
     x, w = ctx.saved
     *geometry, wishes, _, layer, run = ctx.more
     more = (*geometry, wishes)
@@ -174,6 +187,7 @@ def _conv_gradients(ctx, g):
 
 
 def _conv_input_gradients(ctx, g):
+    """The gradients of conv_input's operands."""
     dy, w = ctx.saved
     _, *geometry, wishes, _, layer, run = ctx.more
     more = (*geometry, wishes)
@@ -183,6 +197,7 @@ def _conv_input_gradients(ctx, g):
 
 
 def _conv_weight_gradients(ctx, g):
+    """The gradients of conv_weight's operands."""
     x, dy = ctx.saved
     _, *geometry, wishes, _, layer, run = ctx.more
     more = (*geometry, wishes)
@@ -209,6 +224,7 @@ def _operator(name, compute, shape, gradients):
     """An operator of torch.library, if PyTorch has it, and an autograd function, which costs a
     third of the operator's overhead and is used in eager mode."""
     def backward(ctx, g):
+        """Gradients of the two tensors; the other arguments have none."""
         ctx.saved = ctx.saved_tensors
         return (*gradients(ctx, g), *(None for _ in ctx.more))
 
@@ -225,6 +241,7 @@ def _operator(name, compute, shape, gradients):
     made.register_fake(shape)
 
     def setup(ctx, inputs, output):
+        """Keeps what `backward` needs."""
         ctx.save_for_backward(*inputs[:2])
         ctx.more = inputs[2:]
 
@@ -232,6 +249,7 @@ def _operator(name, compute, shape, gradients):
     operator = getattr(torch.ops.limber, name).default
 
     def call(a, b, *more):
+        """Calls the operator only where something must see it."""
         if not is_eager(a, b):
             return operator(a, b, *more)
         if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):

@@ -29,6 +29,7 @@ def table_of(run):
 
 
 def _is_number(value):
+    """Whether there is a value, and it is finite."""
     return value is not None and math.isfinite(value)
 
 
@@ -101,6 +102,7 @@ class Table:
         return found
 
     def text(self):
+        """The means as a table for people."""
         rows = self.means()
         if not rows:
             return "no statistics: they are kept of products once the model has run"
@@ -124,6 +126,7 @@ class Table:
         write_whole(path, "".join(lines))
 
     def picture(self, path, quantity, product):
+        """Draws a quantity over the steps, one line for each layer."""
         if quantity not in QUANTITIES:
             raise BadArgument(f"quantity = {quantity!r} is none of {', '.join(QUANTITIES)}")
         if product not in ROLES:

@@ -19,9 +19,11 @@
 typedef void gemm(LIST);
 gemm dgemm_, flexiblas_chain_dgemm_, flexiblas_real_dgemm_;
 
+/* The description of a hook, as FlexiBLAS defines it. */
 struct hook {
     const char *name, *section, *description, *authors;
 };
+/* An option of a hook, as FlexiBLAS defines it. */
 struct option {
     const char *name, *description;
     int type;
@@ -31,9 +33,12 @@ struct option {
 enum { MOST = 4 };
 static gemm *hooks[MOST];
 static void *handles[MOST];
+/* Number of hooks of dgemm, and of opened libraries. */
 static int count, opened;
+/* The hook that this thread is in. */
 static _Thread_local int position;
 
+/* Calls the BLAS behind FlexiBLAS. */
 void flexiblas_real_dgemm_(LIST)
 {
     gemm *backend;
@@ -42,6 +47,7 @@ void flexiblas_real_dgemm_(LIST)
     backend(PASS);
 }
 
+/* Called by a hook: calls the next hook, or the BLAS after the last. */
 void flexiblas_chain_dgemm_(LIST)
 {
     if (++position < count) {
@@ -52,6 +58,7 @@ void flexiblas_chain_dgemm_(LIST)
     }
 }
 
+/* As in FlexiBLAS: calls the first hook, or else the BLAS behind. */
 void dgemm_(LIST)
 {
     position = 0;
@@ -61,6 +68,7 @@ void dgemm_(LIST)
         flexiblas_real_dgemm_(PASS);
 }
 
+/* Calls a hook's function, if it has one of this name. */
 static void call(void *handle, const char *name)
 {
     void (*function)(void);

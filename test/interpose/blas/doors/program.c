@@ -19,6 +19,7 @@ static void fill(double *x)
         x[i] = rand() / (RAND_MAX + 1.0) - 0.5;
 }
 
+/* Returns "right" if c = a b, else "wrong". */
 static const char *compare(void)
 {
     double worst = 0;
@@ -58,6 +59,8 @@ static int calls_of(const char *blas)
     return calls ? *calls : -1;
 }
 
+/* Multiplies by dgemm_, and prints whether the result is right and how many calls the mock
+ * counted. */
 static void multiply(const char *suffix, const char *blas)
 {
     const int64_t n = N; /* functions with 32-bit integers read N from the lower half */
@@ -92,6 +95,7 @@ static void multiply_cblas(const char *suffix, int bits, const char *blas)
     printf("cblas_dgemm%s is %s, %d behind\n", suffix, compare(), calls_of(blas) - before);
 }
 
+/* Asks libblastrampoline to forward to a library.  clear: undoes earlier forwards. */
 static void forward(const char *file, int clear)
 {
     int32_t (*lbt_forward)(const char *, int32_t, int32_t, const char *);

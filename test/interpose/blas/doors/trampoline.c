@@ -14,6 +14,7 @@ const void *lbt_get_default_func(void);
 enum { NAMES = 7 };
 static const char *names[NAMES] = { "isamax_", "sdot_",       "cdotc_", "zdotc_",
                                     "dgemm_",  "cblas_dgemm", "xerbla_" };
+/* [integers of 32 bits, 64 bits]: where each name is forwarded. */
 static void *forwards[2][NAMES];
 
 struct config {
@@ -30,6 +31,7 @@ const struct config *lbt_get_config(void)
     return &config;
 }
 
+/* libblastrampoline's function for names that no library has. */
 static void report_missing(void)
 {
     printf("no BLAS/LAPACK library loaded\n");
@@ -136,6 +138,7 @@ __attribute__((constructor)) static void clear(void)
  * caller. */
 #if defined __x86_64__
 #define JUMP "jmp *%rax"
+/* Defines a function that jumps to forwards[wide][i]. */
 #define FORWARD(name, i, wide) \
     __asm__(".text\n .globl " name "\n .type " name ", %function\n" name ":\n" \
             "lea lbt_forwards(%rip), %rax\n mov 8*(" #i "+" #wide \

@@ -16,9 +16,11 @@ const char interpose_name[] = "libflexiblas_hook_limber",
 
 /* ---- symbols that FlexiBLAS reads ------------------------------------------------------------ */
 
+/* The description of a hook, as FlexiBLAS defines it. */
 struct flexiblas_hook {
     const char *name, *section, *description, *authors;
 };
+/* An option of a hook, as FlexiBLAS defines it. */
 struct flexiblas_option {
     const char *name, *description;
     int type;
@@ -49,6 +51,7 @@ struct flexiblas_option flexiblas_options[] = { { NULL, NULL, 0, NULL } };
 static void *flexiblas;
 
 PUBLIC void __flexiblas_hook_initialize(void);
+/* FlexiBLAS calls this when it loads the hook: finds FlexiBLAS itself. */
 PUBLIC void __flexiblas_hook_initialize(void)
 {
     Dl_info at;
@@ -62,6 +65,7 @@ PUBLIC void __flexiblas_hook_finalize(void)
 {
 }
 
+/* Finds the function that FlexiBLAS designates as the next one. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     char behind[96];

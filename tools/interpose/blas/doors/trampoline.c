@@ -33,6 +33,7 @@
 
 const char interpose_name[] = "liblimber_lbt", interpose_original[] = "the BLAS forwarded to";
 
+/* Returns a handle of the loaded object that contains the address. */
 static void *open_object(const void *address)
 {
     Dl_info at;
@@ -58,9 +59,11 @@ struct behind {
     struct behind *next;
 };
 
+/* The list of saved forwards. */
 static struct behind *_Atomic all;
 INTERPOSE_LOCK(keeping)
 
+/* Returns the record of a function, or NULL. */
 static struct behind *find_forward(const char *name)
 {
     struct behind *b = all;
@@ -132,6 +135,7 @@ static void save_forwards(void *lbt)
 
 /* ---- recognising libblastrampoline's calls --------------------------------------------------- */
 
+/* The loaded segment [from, to) that contains `address`. */
 struct segment {
     uintptr_t address, from, to;
 };
@@ -177,6 +181,7 @@ static void note_caller(const void *caller)
         dlclose(object);
 }
 
+/* Returns the function to which libblastrampoline forwarded `name` before. */
 static void *function_behind(const char *name)
 {
     struct behind *b = find_forward(name);
@@ -200,6 +205,7 @@ PUBLIC INTEGER NAME(isamax)(const void *n, const void *x, const void *step)
 
 /* ---- looking up the BLAS behind -------------------------------------------------------------- */
 
+/* Finds the function to which libblastrampoline forwarded before. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     char plain[96];

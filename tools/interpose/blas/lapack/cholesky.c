@@ -17,6 +17,7 @@ struct cholesky {
     potrf *behind;
 };
 
+/* Factors a diagonal block by the other LAPACK's potrf. */
 static void factor_block(struct active_request *j, struct cholesky *f, int64_t first, int64_t n)
 {
     const char uplo = f->upper ? 'U' : 'L';
@@ -88,6 +89,7 @@ static bool factor(struct active_request *j, struct cholesky *f, int64_t first, 
            factor(j, f, middle, right);
 }
 
+/* Factors A.  If a pivot is not positive, *info is its position. */
 static bool factor_matrix(struct active_request *j, struct view a, int64_t *info)
 {
     struct cholesky f = { a, j->r->uplo == 'U', 0, NULL };

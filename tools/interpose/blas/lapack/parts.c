@@ -84,6 +84,7 @@ void *limber_lapack_behind(struct active_request *j, const char *routine)
     return f;
 }
 
+/* Returns the conjugate transpose of a view. */
 struct view limber_lapack_adjoint(struct view v)
 {
     v = limber_blas_transposed(v);
@@ -104,6 +105,7 @@ void limber_lapack_set_results(const struct active_request *j, int64_t info)
         *(int32_t *)r->lapack.info = (int32_t)info;
 }
 
+/* Returns the first index, from 1, of a zero on the diagonal, or 0. */
 int64_t limber_lapack_find_zero(const struct active_request *j, int64_t n, struct view a)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -70,6 +70,7 @@ static void *open_system(void)
     return library;
 }
 
+/* Opens the BLAS to which calls are forwarded: that of LIMBER_BLAS, else the system's. */
 static void open_behind(void)
 {
     const char *wish = limber_variable_value("LIMBER_BLAS");
@@ -81,6 +82,7 @@ static void open_behind(void)
         interpose_message("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
+/* Finds a function in the BLAS behind this library. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     (void)caller;

@@ -58,6 +58,7 @@ void limber_blas_missing(atomic_char *text)
 PUBLIC extern int64_t RowMajorStrg, CBLAS_CallFromC;
 int64_t RowMajorStrg, CBLAS_CallFromC;
 
+/* The functions of the BLAS to which trampolines jump. */
 static const struct {
     const char *name;
     void **slot;
