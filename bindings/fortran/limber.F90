@@ -153,13 +153,14 @@ module limber
   end type
 
   type, bind(c) :: limber_contract
-    integer(c_size_t) :: size = 64
+    integer(c_size_t) :: size = 72
     integer(c_int) :: promise = LIMBER_CONTRACT_NATIVE, bits = 0
     type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
     integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
     type(c_ptr) :: unit = c_null_ptr, statistics = c_null_ptr
     integer(c_int) :: on_miss = LIMBER_ON_MISS_WAIT, residues = LIMBER_RESIDUES_LEAST
     integer(c_int64_t) :: modulus = 0
+    integer(c_int) :: rounding = LIMBER_ROUND_NEAREST
   end type
 
   type, bind(c) :: limber_part

@@ -177,6 +177,7 @@ int main(int argc, char **argv)
     FIELD(limber_contract, on_miss);
     FIELD(limber_contract, residues);
     FIELD(limber_contract, modulus);
+    FIELD(limber_contract, rounding);
     TYPE(limber_part);
     FIELD(limber_part, scheme);
     FIELD(limber_part, rows);

@@ -421,6 +421,22 @@ class Buffers(unittest.TestCase):
         self.assertEqual(memoryview(c).format.lstrip("@"), "i")
         self.assertEqual(memoryview(c).tolist(), [[int(x) for x in row] for row in product(a, b)])
 
+    def test_rounding(self):
+        a, b = buffer([[1.0, 2.0**-60]]), buffer([[1.0], [1.0]])
+        for mode, want in ("up", 1 + 2.0**-52), ("down", 1.0), ("zero", 1.0), ("away", 1.0):
+            self.assertEqual(self.ctx.matmul(a, b, rounding=mode).tolist(), [[want]])
+            self.assertEqual(self.ctx.matmul(a, b, contract=f"correct,round={mode}").tolist(),
+                             [[want]])
+        with self.assertRaisesRegex(limber.BadArgument, "round is none of"):
+            self.ctx.matmul(a, b, rounding="odd")
+        for wrong in "native", "exact":
+            with self.assertRaisesRegex(limber.BadArgument, "has no rounding"):
+                self.ctx.matmul(a, b, contract=wrong, rounding="up")
+        with self.assertRaisesRegex(limber.BadArgument, "contract.rounding"):
+            self.ctx.matmul(a, b, rounding="up", dtype="i64")
+        with self.assertRaisesRegex(limber.BadArgument, "correct,round=MODE"):
+            self.ctx.matmul(a, b, contract="correct,round")
+
     def test_modulus(self):
         draw_one = lambda: random.randint(-1 << 62, 1 << 62)
         a = [[draw_one() for _ in range(40)] for _ in range(3)]

@@ -124,6 +124,16 @@ static limber_status modular(limber_context *ctx)
                        output_of(matrix(c, named("i64"), N)), NULL);
 }
 
+/* Multiplies N x N matrices under the contract `correct`, rounded up. */
+static limber_status upward(limber_context *ctx)
+{
+    return multiply_n_by_n(ctx,
+                           &(limber_contract){ .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_CORRECT,
+                                               .rounding = LIMBER_ROUND_UP },
+                           a);
+}
+
 static limber_status powers(limber_context *ctx)
 {
     return limber_gemm(
@@ -638,6 +648,7 @@ static const struct every_call {
     { "on_miss", on_miss },
     { "integers", integers },
     { "modular", modular },
+    { "upward", upward },
     { "powers of 2", powers },
     { "out of range", out_of_range },
     { "simulate", simulate_without_statistics, true },

@@ -96,7 +96,8 @@ class Contract(Sized):
     _fields_ = [("size", c_size_t),
                 ("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
                 ("split", c_int), ("unit", POINTER(Unit)), ("statistics", POINTER(Statistics)),
-                ("on_miss", c_int), ("residues", c_int), ("modulus", c_uint64)]
+                ("on_miss", c_int), ("residues", c_int), ("modulus", c_uint64),
+                ("rounding", c_int)]
 
 
 class Part(Structure):
