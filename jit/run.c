@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Logs one line about a call.  The line begins with a command that repeats the call.  A product with
- * sided results, which may be rounded in several directions, is repeated by one that rounds up. */
+/* Logs one line about a call.  The line begins with a command that repeats the call.  A product
+ * with sided results, which may be rounded in several directions, is repeated by one that rounds
+ * up. */
 void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r)
 {
     static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };

@@ -427,8 +427,10 @@ class Buffers(unittest.TestCase):
             self.assertEqual(self.ctx.matmul(a, b, rounding=mode).tolist(), [[want]])
             self.assertEqual(self.ctx.matmul(a, b, contract=f"correct,round={mode}").tolist(),
                              [[want]])
-        with self.assertRaisesRegex(limber.BadArgument, "round is none of"):
+        with self.assertRaisesRegex(limber.BadArgument, "rounding = 'odd' is none of"):
             self.ctx.matmul(a, b, rounding="odd")
+        with self.assertRaisesRegex(limber.BadArgument, "round is none of"):
+            self.ctx.matmul(a, b, contract="correct,round=odd")
         for wrong in "native", "exact":
             with self.assertRaisesRegex(limber.BadArgument, "has no rounding"):
                 self.ctx.matmul(a, b, contract=wrong, rounding="up")

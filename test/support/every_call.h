@@ -10,6 +10,7 @@
 
 #include "jit/api/api.h"
 
+#include <limber/interval.h>
 #include <limber/ops.h>
 #include <math.h>
 #include <stdlib.h>
@@ -132,6 +133,34 @@ static limber_status upward(limber_context *ctx)
                                                .promise = LIMBER_CONTRACT_CORRECT,
                                                .rounding = LIMBER_ROUND_UP },
                            a);
+}
+
+/* Multiplies N x N intervals: points, or [a, |a| + a]-like bounds around them. */
+static limber_status multiply_intervals(limber_context *ctx, bool points)
+{
+    static double high[N * N];
+    limber_interval_call x = LIMBER_INTERVAL_INIT;
+
+    for (int i = 0; i < N * N; i++)
+        high[i] = a[i] + fabs(a[i]);
+    x.m = x.n = x.k = N;
+    x.a_low = matrix(a, f64, N);
+    x.b_low = matrix(b, f64, N);
+    if (!points)
+        x.a_high = matrix(high, f64, N);
+    x.c_low = output_of(matrix(c, f64, N));
+    x.c_high = output_of(matrix(c + N * N, f64, N));
+    return limber_interval_gemm(ctx, &x, NULL);
+}
+
+static limber_status points(limber_context *ctx)
+{
+    return multiply_intervals(ctx, true);
+}
+
+static limber_status intervals(limber_context *ctx)
+{
+    return multiply_intervals(ctx, false);
 }
 
 static limber_status powers(limber_context *ctx)
@@ -649,6 +678,8 @@ static const struct every_call {
     { "integers", integers },
     { "modular", modular },
     { "upward", upward },
+    { "points", points },
+    { "intervals", intervals },
     { "powers of 2", powers },
     { "out of range", out_of_range },
     { "simulate", simulate_without_statistics, true },

@@ -599,7 +599,8 @@ FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t co
  * uncertain; these keep their old values if beta needs them. */
 FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                     int64_t cols, const v8d high[2], const v8d low[2],
-                    const v8l whole[2], v8d first[KERNEL_COLUMNS], v8d second[KERNEL_COLUMNS], const v8l scale[2])
+                    const v8l whole[2], v8d first[KERNEL_COLUMNS],
+                    v8d second[KERNEL_COLUMNS], const v8l scale[2])
 {
     char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
     char old[KERNEL_LANES * 8] __attribute__((aligned(64))) = { 0 };
@@ -608,7 +609,8 @@ FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t 
     if (keeps)
         load_row(c, b->i0 + i, b->j0 + j0, cols, old);
     left = round_eight(c, high[0], low[0], whole[0], first, scale[0], old, out);
-    left |= round_eight(c, high[1], low[1], whole[1], second, scale[1], old + 8 * (keeps ? size : 0),
+    left |= round_eight(c, high[1], low[1], whole[1], second, scale[1],
+                        old + 8 * (keeps ? size : 0),
                         out + 8 * size)
             << 8;
     if (left && keeps)
@@ -649,7 +651,8 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
 
 /* True if vector code can round several results at a time: with alpha and beta, if double-double
  * sums can add beta's term; without them, results in binary64 (sided or not), binary32 and floats
- * of 8 and 16 bits, and double-double and binary128 results from residues without an error bound. */
+ * of 8 and 16 bits, and double-double and binary128 results from residues without an error
+ * bound. */
 FLAT int rounds_at_once(const struct kernel_call *c)
 {
     int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);
@@ -759,7 +762,8 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
-    return CFG(c).small && (adds_pairs(c) || stores_sided(c)) ? store_scaled_integers(c, b, scratch, i, j0, cols) :
+    return CFG(c).small && (adds_pairs(c) || stores_sided(c)) ?
+               store_scaled_integers(c, b, scratch, i, j0, cols) :
            CFG(c).small ? small_strip(c, b, scratch, i, j0, cols) :
            wide_strip(c, b, scratch, i, j0, cols);
 }

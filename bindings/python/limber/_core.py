@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 from . import _contraction, _conv, _convert, _product, _significand, _simulation, _solve
 from . import _library as C
-from ._arguments import check_matrix, contract_of, is_left, path_of, view_of
+from ._arguments import ROUNDINGS, check_matrix, contract_of, is_left, path_of, view_of
 from ._buffer import format_named
 from ._cuda import name_libraries
 from ._facts import tuple_of
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _SIDES = {True: 0, False: 1}     # limber_side of left
 _KERNELS = ("auto", "both", "prebuilt", "specialised")
+
+
+def _rounding(word):
+    if not isinstance(word, str) or word not in ROUNDINGS:
+        raise BadArgument(f"rounding = {word!r} is none of {', '.join(ROUNDINGS)}")
+    return word
 
 
 class Context(Closing):
@@ -140,7 +146,7 @@ class Context(Closing):
         if rounding is not None:
             if contract not in (None, "correct"):
                 raise BadArgument(f"contract = {contract!r} has no rounding")
-            contract = f"correct,round={rounding}"
+            contract = f"correct,round={_rounding(rounding)}"
         return _product.multiply(self, a, b, _contraction.MATMUL, contract, out, alpha, beta,
                                  scheme, report, format, dtype, slices, conj_a, conj_b, epilogue,
                                  inputs, nan_to_zero, result)
