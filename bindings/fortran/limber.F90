@@ -267,6 +267,13 @@ module limber
     integer(c_int) :: nan_to_zero = 0
   end type
 
+  type, bind(c) :: limber_interval_call
+    integer(c_size_t) :: size = 224
+    integer(c_int64_t) :: m = 0, n = 0, k = 0
+    type(limber_matrix) :: a_low, a_high, b_low, b_high
+    type(limber_output) :: c_low, c_high
+  end type
+
   type, bind(c) :: limber_solve_call
     integer(c_size_t) :: size = 128
     integer(c_int64_t) :: n = 0, columns = 0
@@ -388,6 +395,12 @@ module limber
       import
       type(c_ptr), value :: ctx
       type(limber_reduce_call), intent(in) :: r
+      integer(c_int) :: status
+    end function
+    function limber_interval_gemm(ctx, call, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, report
+      type(limber_interval_call), intent(in) :: call
       integer(c_int) :: status
     end function
     function limber_solve(ctx, call, report) bind(c) result(status)

@@ -8,17 +8,20 @@
 #include "jit/tasks.h"
 
 #include <math.h>
+#include <string.h>
 
 /* RADIUS_BITS: bits of the contract under which radii are multiplied. */
 enum { RADIUS_BITS = 30 };
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static double element(const limber_matrix *m, int64_t i, int64_t j)
+static inline double element(const limber_matrix *m, int64_t i, int64_t j)
 {
-    return limber_format_value(m->format,
-                               (const char *)m->data +
-                                   (i * m->row_stride + j * m->col_stride) * m->format.size);
+    const char *at =
+        (const char *)m->data + (i * m->row_stride + j * m->col_stride) * m->format.size;
+
+    return limber_format_is_binary(m->format) ? limber_scalar_value(at, m->format.size) :
+                                                limber_format_value(m->format, at);
 }
 
 bool limber_interval_check(const limber_matrix *low, const limber_matrix *high, const char *what,
@@ -37,13 +40,26 @@ bool limber_interval_check(const limber_matrix *low, const limber_matrix *high, 
     return true;
 }
 
+/* Returns the double above x, which is not NaN. */
+static inline double next_up(double x)
+{
+    int64_t bits;
+
+    if (x == 0 || x == INFINITY)
+        return x == 0 ? 0x1p-1074 : x;
+    memcpy(&bits, &x, sizeof bits);
+    bits += bits < 0 ? -1 : 1;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* Returns a + b rounded up. */
-static double add_up(double a, double b)
+static inline double add_up(double a, double b)
 {
     const double s = a + b, part = s - a, rest = (a - (s - part)) + (b - part);
 
     /* rest is the exact rounding error, unless an addition overflowed */
-    return rest <= 0 ? s : nextafter(s, INFINITY);
+    return rest <= 0 ? s : next_up(s);
 }
 
 /* Sets *mid and *rad >= 0 so that [mid - rad, mid + rad] contains [low, high]. */
@@ -193,13 +209,20 @@ static bool multiply(struct enclosure *x, struct report *r, struct diag *d)
            limber_engine_run(x->ctx, &rad, NULL, NULL, d);
 }
 
-static void store(const limber_output *c, int64_t i, int64_t j, double x, bool up)
+/* Stores a bound, rounded to C's format, which is binary64 or binary32, up or down. */
+static inline void store(const limber_output *c, int64_t i, int64_t j, double x, bool up)
 {
     char *to = (char *)c->data + (i * c->row_stride + j * c->col_stride) * c->format.size;
-    struct diag ignored = { 0 };
+    float narrow;
 
-    limber_format_convert(to, c->format, &x, LIMBER_F64, 1,
-                          up ? LIMBER_ROUND_UP : LIMBER_ROUND_DOWN, &ignored);
+    if (c->format.size == 8) {
+        memcpy(to, &x, sizeof x);
+        return;
+    }
+    narrow = (float)x;
+    if (up ? narrow < x : narrow > x)
+        narrow = nextafterf(narrow, up ? INFINITY : -INFINITY);
+    memcpy(to, &narrow, sizeof narrow);
 }
 
 /* Task: stores some rows of C. */
