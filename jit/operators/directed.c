@@ -255,6 +255,10 @@ bool limber_directed_run(limber_context *ctx, const struct problem *p,
             d, LIMBER_STATUS_BAD_ARGUMENT,
             "contract.rounding: results in device memory are rounded to nearest only");
     limber_sided_problem(&x.sided, p);
+    if (x.sided.p.fc.size == 32 && ctx->machine.backend->device_ops)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.rounding: on devices, results in f128 are rounded to nearest "
+                           "only");
     if (__builtin_mul_overflow((size_t)p->m, (size_t)p->n, &bytes) ||
         __builtin_mul_overflow(bytes, (size_t)p->groups, &bytes) ||
         __builtin_mul_overflow(bytes, (size_t)x.sided.p.fc.size, &bytes) || bytes > PTRDIFF_MAX)
