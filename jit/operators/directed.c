@@ -99,8 +99,9 @@ static inline bool moves(limber_rounding mode, double x, int64_t side)
     }
 }
 
-/* Rounds n elements of sided binary64 to binary64.  empty: zeros keep their signs. */
-static void round_doubles(const char *from, limber_rounding mode, bool empty, int64_t n, double *to)
+/* Rounds n elements of sided binary64 to binary64, which need not be aligned.  empty: zeros keep
+ * their signs. */
+static void round_doubles(const char *from, limber_rounding mode, bool empty, int64_t n, char *to)
 {
     const bool down = mode == LIMBER_ROUND_DOWN && !empty;
 
@@ -110,10 +111,11 @@ static void round_doubles(const char *from, limber_rounding mode, bool empty, in
 
         memcpy(&x, from + 16 * j, sizeof x);
         memcpy(&side, from + 16 * j + 8, sizeof side);
-        if (side)
-            to[j] = moves(mode, x, side) ? neighbour(x, side > 0 ? 1 : -1) : x;
-        else
-            to[j] = down && x == 0 ? -0.0 : x;
+        if (side && moves(mode, x, side))
+            x = neighbour(x, side > 0 ? 1 : -1);
+        else if (!side && down && x == 0)
+            x = -0.0;
+        memcpy(to + 8 * j, &x, sizeof x);
     }
 }
 
@@ -154,7 +156,7 @@ static void round_rows(void *arg, const struct piece *piece)
         const char *from = x->from + i * n * f.size;
 
         if (doubles) {
-            round_doubles(from, mode, empty, n, (double *)(void *)limber_output_at(&x->c, i, 0, 8));
+            round_doubles(from, mode, empty, n, limber_output_at(&x->c, i, 0, 8));
             continue;
         }
         for (int64_t j = 0; j < n; j++)
