@@ -15,14 +15,18 @@ static const struct named {
 } named[] = {
 #define NAMED(NAME, name, kind, e, m, bias, flags, size, carried) \
     { #name, { LIMBER_KIND_##kind, e, m, flags, bias, size, carried } },
-    /* the type of exact values inside plans */
-    LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } },
+    LIMBER_FORMATS(NAMED)
+    /* types inside plans only: exact values, and values beside a float (prim_num.h) */
+    { "exact", { .kind = LIMBER_KIND_EXACT } },
+    { "sided32", { LIMBER_KIND_SIDED, 8, 23, 0, 127, 8, 0 } },
+    { "sided64", { LIMBER_KIND_SIDED, 11, 52, 0, 1023, 16, 0 } },
+    { "sided128", { LIMBER_KIND_SIDED, 15, 112, 0, 16383, 32, 0 } },
 };
 
 /* Indices of the rows of `named`. */
 enum {
 #define PLACE(NAME, ...) AT_##NAME,
-    LIMBER_FORMATS(PLACE)
+    LIMBER_FORMATS(PLACE) NAMED_FORMATS
 };
 
 /* Further names of formats, which are read but never printed. */
@@ -154,11 +158,11 @@ const char *limber_format_name(limber_format f, char *text, size_t size)
     return text;
 }
 
-/* Returns the name of row i of the table, or NULL.  The last row, the type of exact values
- * inside plans, is hidden from callers. */
+/* Returns the name of row i of the table, or NULL.  The types inside plans are hidden from
+ * callers. */
 const char *limber_format_at(int i)
 {
-    return i >= 0 && (size_t)i < COUNT(named) - 1 ? named[i].name : NULL;
+    return i >= 0 && i < NAMED_FORMATS ? named[i].name : NULL;
 }
 
 _Static_assert(sizeof(limber_format) == 8, "without holes, so that one comparison does");
@@ -174,6 +178,7 @@ int limber_format_quantum(limber_format f)
 {
     switch (f.kind) {
     case LIMBER_KIND_DD: return -1074;
+    case LIMBER_KIND_SIDED:
     case LIMBER_KIND_FLOAT: return 1 - f.bias - f.frac_bits;
     case LIMBER_KIND_POSIT: return -limber_format_emax(f);
     case LIMBER_KIND_POWER: return -f.bias;
@@ -192,6 +197,7 @@ int limber_format_sig(limber_format f)
     case LIMBER_KIND_INT: return 8 * f.size - 1;
     case LIMBER_KIND_UINT: return 8 * f.size;
     case LIMBER_KIND_DD: return 107;
+    case LIMBER_KIND_SIDED: return f.frac_bits + 2; /* the integer tells as much as one more bit */
     default: return 0;
     }
 }
@@ -200,7 +206,7 @@ int limber_format_sig(limber_format f)
 double limber_format_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
-        return 0x1p-106;        /* half an ulp of the low part, which is at most 2^-53 of x */
+        return 0x1p-106; /* half an ulp of the low part, which is at most 2^-53 of x */
     return limber_is_real(f) ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
@@ -213,7 +219,7 @@ static bool is_int(limber_format f)
 /* Returns the format of alpha and beta for a C of format c. */
 limber_format limber_scalar_format(limber_format c)
 {
-    return is_int(c) ? LIMBER_I64 : c;
+    return is_int(c) ? LIMBER_I64 : limber_num_base(c);
 }
 
 /* Returns the exponent of the smallest nonzero magnitude. */
@@ -230,6 +236,7 @@ int limber_format_emax(limber_format f)
     int top = (1 << f.exp_bits) - 1;
 
     switch (f.kind) {
+    case LIMBER_KIND_SIDED:
     case LIMBER_KIND_FLOAT:
         return top - f.bias -
                !(f.flags & LIMBER_FORMAT_FINITE || (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));

@@ -83,6 +83,13 @@ static bool check_stored(const struct check *c, const struct node *n)
            bad(c, "%%%s is exact, which is no format of operands", n->name);
 }
 
+static bool check_operand(const struct check *c, const struct node *n)
+{
+    return check_stored(c, n) &&
+           (n->type.format.kind != LIMBER_KIND_SIDED ||
+            bad(c, "%%%s is sided, which is a format of results only", n->name));
+}
+
 /* Checks that the value's dimension i equals the operand's dimension j. */
 static bool check_same_dim(const struct check *c, int i, const struct node *o, int j)
 {
@@ -196,7 +203,7 @@ static bool check_arg(const struct check *c)
 /* Checks a matrix product. */
 static bool check_gemm(const struct check *c)
 {
-    return check_stored(c, in(c, 0)) && check_stored(c, in(c, 1)) && check_product_shape(c);
+    return check_operand(c, in(c, 0)) && check_operand(c, in(c, 1)) && check_product_shape(c);
 }
 
 /* Indices of a tensor's dimensions, which are n c h w (o c h w) or n c d h w, whatever the layout
@@ -270,7 +277,7 @@ static bool check_conv(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
 
-    if (!check_stored(c, x) || !check_stored(c, w) || !check_image_rank(c, x) ||
+    if (!check_operand(c, x) || !check_operand(c, w) || !check_image_rank(c, x) ||
         !check_rank(c, n, x->type.rank) || !check_rank(c, w, x->type.rank) || !check_window(c) ||
         !check_factor(c, 0, 0) || !check_factor(c, 1, 1) ||
         !check_range(c, ATTR_groups, 1, INT32_MAX))
@@ -289,7 +296,7 @@ static bool check_conv(const struct check *c)
 /* Checks the operation `patches`, which views an image as a matrix. */
 static bool check_patches(const struct check *c)
 {
-    return check_stored(c, in(c, 0)) && check_image_rank(c, in(c, 0)) && check_rank(c, c->n, 2) &&
+    return check_operand(c, in(c, 0)) && check_image_rank(c, in(c, 0)) && check_rank(c, c->n, 2) &&
            check_window(c) && check_range(c, ATTR_groups, 1, INT32_MAX) &&
            check_same_format(c, in(c, 0));
 }
@@ -333,7 +340,7 @@ static bool check_filters(const struct check *c)
 {
     const struct node *w = in(c, 0);
 
-    return check_stored(c, w) && check_image_rank(c, w) && check_rank(c, c->n, 2) &&
+    return check_operand(c, w) && check_image_rank(c, w) && check_rank(c, c->n, 2) &&
            check_same_format(c, w) && check_range(c, ATTR_groups, 1, INT32_MAX) &&
            (!is_forward(c->n) ||
             (check_folded(c, c->n, 0, group_dim(c, w, 0)) &&
@@ -358,8 +365,8 @@ static bool check_image(const struct check *c)
 /* Checks what holds for all operations that make limbs: the limbs have the shape of the operand. */
 static bool check_limbs(const struct check *c)
 {
-    return check_rank(c, c->n, 2) && check_same_shape(c, in(c, 0)) && check_stored(c, in(c, 0)) &&
-           check_stored(c, c->n);
+    return check_rank(c, c->n, 2) && check_same_shape(c, in(c, 0)) && check_operand(c, in(c, 0)) &&
+           check_operand(c, c->n);
 }
 
 /* Checks `whole`, which gives one limb. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Checks the head of a plan, and what every operation needs: a unique name, operands, a type, and
  * its attributes. */
+#include "ir/num/prim_num.h"
 #include "ir/verify.h"
 
 #include <string.h>
@@ -43,7 +44,8 @@ static bool check_type(const struct check *c)
     const struct type *t = &c->n->type;
     bool many = limber_ops[c->n->op].flags & OP_MANY;
 
-    if (t->format.kind != LIMBER_KIND_EXACT && !limber_format_check("format", t->format, NULL))
+    if (t->format.kind != LIMBER_KIND_EXACT && t->format.kind != LIMBER_KIND_SIDED &&
+        !limber_format_check("format", t->format, NULL))
         return bad(c, "the type's format is no format");
     if (t->rank != 2 && t->rank != 4 && t->rank != 5)
         return bad(c, "the type has %d dimensions, not 2, 4 or 5", t->rank);

@@ -14,7 +14,7 @@ static bool is_plain_contract(const limber_contract *k)
            (k->size == sizeof *k &&
             (k->promise == LIMBER_CONTRACT_NATIVE || k->promise == LIMBER_CONTRACT_REPRODUCIBLE) &&
             !k->scheme && !k->unit && !k->statistics && !k->slices && !k->split && !k->modulus &&
-            (unsigned)k->on_miss <= LIMBER_ON_MISS_COMPILE);
+            !k->rounding && (unsigned)k->on_miss <= LIMBER_ON_MISS_COMPILE);
 }
 
 /* The bytes that a matrix occupies: addresses from <= x < to. */

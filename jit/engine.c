@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The engine's entry points: they run calls, plan them, compute their workspace, run the stride
  * phases of convolutions, and perform the jobs of the background thread. */
+#include "jit/operators/directed.h"
 #include "jit/ways.h"
 
 #include <stdio.h>
@@ -32,8 +33,11 @@ static bool run_here(void *arg, struct diag *d)
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct accepted *accepted,
                        struct report *report, struct diag *d)
 {
+    const struct directed_result to = { p->contract.rounding, p->c, p->at.step_c, p->at.each_c };
     struct engine_arguments r;
 
+    if (p->contract.rounding)
+        return limber_directed_run(ctx, p, &to, 1, report, d);
     if (limber_has_stack(STACK_run) && !limber_simulates(&p->contract))
         return limber_engine_run_accepted(ctx, p, accepted, report, d);
     r = (struct engine_arguments){ .ctx = ctx, .p = p, .accepted = accepted, .report = report };
@@ -42,11 +46,21 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct acce
 
 /* ---- workspace and plans --------------------------------------------------------------------- */
 
+/* Returns the problem that computes p: its sided form if it is rounded in a direction. */
+static const struct problem *stated_problem(const struct problem *p, struct sided_problem *sided)
+{
+    if (!p->contract.rounding)
+        return p;
+    limber_sided_problem(sided, p);
+    return &sided->p;
+}
+
 /* Computes the workspace of a call, in bytes. batch: *p is the first product of a batch. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
                              size_t *least, size_t *best, struct diag *d)
 {
-    struct attempt x = { .ctx = ctx, .p = p, .d = d };
+    struct sided_problem sided;
+    struct attempt x = { .ctx = ctx, .p = stated_problem(p, &sided), .d = d };
 
     *least = *best = 0;
     return !ctx->machine.backend->code || p->m == 0 || p->n == 0 || p->groups == 0 ||
@@ -75,6 +89,9 @@ static bool plan_here(void *arg, struct diag *d)
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         struct cut *cut, struct report *report, struct diag *d)
 {
+    struct sided_problem sided;
+
+    p = stated_problem(p, &sided);
     return limber_with_stack(STACK_run, plan_here,
                              &(struct engine_arguments){ ctx, p, NULL, report, out, cut, NULL }, d);
 }

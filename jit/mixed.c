@@ -210,7 +210,7 @@ struct prepared_part {
     struct problem p;
     struct scan_result f;
     struct report report;
-    /* beta = 1 in C's format */
+    /* beta = 1 in the format of scalars for C */
     char one[16];
 };
 
@@ -236,7 +236,7 @@ static bool prepare_part(const struct mixing *x, const struct partition *parts,
         }
     }
     r->p = sized_problem(x, r->m[0].lines, r->m[1].lines, part->scheme, part->roundings);
-    store_one(r->p.fc, r->one);
+    store_one(limber_scalar_format(r->p.fc), r->one);
     r->p.a.tile_subset = &r->show[0];
     r->p.b.tile_subset = &r->show[1];
     r->p.c.rows = r->show[0].block;

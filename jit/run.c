@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Runs a call by trying the code paths (ways) in their order, and logs it. */
+#include "ir/num/prim_num.h"
 #include "jit/ways.h"
 
 #include <string.h>
 
-/* Logs one line about a call.  The line begins with a command that repeats the call. */
+/* Logs one line about a call.  The line begins with a command that repeats the call.  A product
+ * with sided results, which may be rounded in several directions, is repeated by one that rounds
+ * up. */
 void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r)
 {
     static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };
     struct text t = { 0 };
     char a[16], b[16], c[16], promise[16];
+    const limber_format base = limber_num_base(p->fc);
     const limber_conv *s = p->shape;
 
     if (s)
@@ -21,9 +25,10 @@ void limber_call_log(const limber_context *ctx, const struct problem *p, const s
     if (!s)
         limber_text_add(&t, "limber gemm m=%lld n=%lld k=%lld", (long long)p->m, (long long)p->n,
                         (long long)p->k);
-    limber_text_add(&t, " a=%s b=%s c=%s contract=%s", limber_format_name(p->fa, a, sizeof a),
-                    limber_format_name(p->fb, b, sizeof b), limber_format_name(p->fc, c, sizeof c),
-                    limber_promise_name(&p->contract, promise, sizeof promise));
+    limber_text_add(&t, " a=%s b=%s c=%s contract=%s%s", limber_format_name(p->fa, a, sizeof a),
+                    limber_format_name(p->fb, b, sizeof b), limber_format_name(base, c, sizeof c),
+                    limber_promise_name(&p->contract, promise, sizeof promise),
+                    p->fc.kind == LIMBER_KIND_SIDED ? ",round=up" : "");
     if (!s && p->groups != 1)
         limber_text_add(&t, "  # %lld products:", (long long)p->groups);
     else

@@ -91,18 +91,21 @@ static double recompute_ns(const struct plan *p, const struct node *combine)
  * testing results one by one.  Only floats of at most 8 bytes are tested in vectors. */
 static double uncertain_ns(const struct plan *p, const struct node *combine, limber_format f)
 {
-    bool one_by_one = f.kind != LIMBER_KIND_FLOAT || f.size > 8;
+    bool one_by_one = limber_num_base(f).kind != LIMBER_KIND_FLOAT || limber_num_base(f).size > 8;
 
     return recompute_ns(p, combine) +
            (limber_node_has(combine, ATTR_uncertain) && one_by_one ? 300 : 0);
 }
 
-/* True if vector code rounds results of format f: binary64, binary32, and floats of 8 and 16 bits
- * if beta is 0. */
+/* True if vector code rounds results of format f: binary64, binary32, floats of 8 and 16 bits if
+ * beta is 0, and sided binary64 without alpha and beta. */
 static bool rounds_in_vectors(limber_format f, const struct node *out)
 {
+    bool plain = !limber_attr_number(out, ATTR_alpha) && !limber_attr_number(out, ATTR_beta);
     bool small = limber_num_is_small(f) && !limber_attr_number(out, ATTR_beta);
 
+    if (f.kind == LIMBER_KIND_SIDED)
+        return plain && f.size == 16;
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
 }
 

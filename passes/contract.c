@@ -95,6 +95,26 @@ static bool check_order(const limber_contract *k, limber_format a, limber_format
            (limber_format_equal(a, c) || check_summed(c, "c", d));
 }
 
+/* Checks that results of this format can be rounded as the contract says. */
+static bool check_rounding(const limber_contract *k, limber_format c, struct diag *d)
+{
+    char name[32];
+
+    if (k->rounding == LIMBER_ROUND_NEAREST)
+        return true;
+    if ((int)k->rounding < 0 || k->rounding > LIMBER_ROUND_AWAY)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.rounding = %d is none of nearest, zero, up, down and away",
+                           (int)k->rounding);
+    if (k->promise != LIMBER_CONTRACT_CORRECT)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.rounding: only the promise correct rounds in a direction");
+    return (c.kind == LIMBER_KIND_FLOAT && limber_format_embeds(c, LIMBER_F128)) ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "contract.rounding: results in %s are rounded to nearest only",
+                       limber_format_name(c, name, sizeof name));
+}
+
 /* Checks that a product of these formats can have the contract.  False, with an error that names
  * the argument, if not. */
 bool limber_contract_check(const limber_contract *k, limber_format a, limber_format b,
@@ -136,7 +156,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.promise exact needs an integer result, c is %s",
                            limber_format_name(c, name, sizeof name));
-    return check_order(k, a, b, c, d);
+    return check_rounding(k, c, d) && check_order(k, a, b, c, d);
 }
 
 /* ---- what a promise allows ------------------------------------------------------------------- */

@@ -153,13 +153,14 @@ module limber
   end type
 
   type, bind(c) :: limber_contract
-    integer(c_size_t) :: size = 64
+    integer(c_size_t) :: size = 72
     integer(c_int) :: promise = LIMBER_CONTRACT_NATIVE, bits = 0
     type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
     integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
     type(c_ptr) :: unit = c_null_ptr, statistics = c_null_ptr
     integer(c_int) :: on_miss = LIMBER_ON_MISS_WAIT, residues = LIMBER_RESIDUES_LEAST
     integer(c_int64_t) :: modulus = 0
+    integer(c_int) :: rounding = LIMBER_ROUND_NEAREST
   end type
 
   type, bind(c) :: limber_part
@@ -264,6 +265,13 @@ module limber
     type(c_ptr) :: scale = c_null_ptr, shift = c_null_ptr, swallowed = c_null_ptr
     type(c_ptr) :: arrays = c_null_ptr
     integer(c_int) :: nan_to_zero = 0
+  end type
+
+  type, bind(c) :: limber_interval_call
+    integer(c_size_t) :: size = 224
+    integer(c_int64_t) :: m = 0, n = 0, k = 0
+    type(limber_matrix) :: a_low, a_high, b_low, b_high
+    type(limber_output) :: c_low, c_high
   end type
 
   type, bind(c) :: limber_solve_call
@@ -387,6 +395,12 @@ module limber
       import
       type(c_ptr), value :: ctx
       type(limber_reduce_call), intent(in) :: r
+      integer(c_int) :: status
+    end function
+    function limber_interval_gemm(ctx, call, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, report
+      type(limber_interval_call), intent(in) :: call
       integer(c_int) :: status
     end function
     function limber_solve(ctx, call, report) bind(c) result(status)

@@ -268,6 +268,13 @@ typedef struct limber_contract {
      * element of all C, beside 64 MiB or workspace_bytes. */
     limber_residues residues;
     uint64_t modulus;
+    /* LIMBER_CONTRACT_CORRECT: how each element is rounded, once, from its exact value: to nearest
+     * (0), UP, DOWN, ZERO, or AWAY, which rounds ties away from zero.  Overflow, subnormals and NaN
+     * are as IEEE 754 says.  An exact zero is -0 under DOWN, unless the sum is empty (k = 0 and
+     * beta = 0).  Other modes than to nearest are for products whose C has a float format and is in
+     * host memory, without an epilogue or a queue; f128 on CPUs only; if C is complex, alpha and
+     * beta are real.  Memory: 16 bytes (f128: 32) for each element of all C. */
+    limber_rounding rounding;
 } limber_contract;
 
 /* A scheme: its name, and one line about it. */

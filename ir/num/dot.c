@@ -199,7 +199,7 @@ static bool has_no_sign(limber_format f, const void *code)
 bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,
                           int exp, const struct limber_scalars *sc)
 {
-    char low[16], high[16];
+    char low[32], high[32];
     uint64_t scratch[LIMBER_BIG];
 
     memcpy(low, dst, f.size); /* limber_store_exact reads C from here, for beta C */
@@ -253,7 +253,7 @@ static double round_to_odd(double r, double rest)
  * s.  Otherwise returns false and leaves dst unchanged. */
 bool limber_store_near(void *dst, limber_format f, struct near_sum s, const double *scalars)
 {
-    char lower[16], upper[16];
+    char lower[32], upper[32];
     double r, rest, off;
 
     if (s.off == 0 && s.high == 0 && s.low == 0 && !scalars) {
@@ -262,7 +262,7 @@ bool limber_store_near(void *dst, limber_format f, struct near_sum s, const doub
     }
     if (scalars)
         s = apply_scalars(s, scalars[0], scalars[1],
-                          scalars[1] != 0 ? limber_format_value(f, dst) : 0);
+                          scalars[1] != 0 ? limber_format_value(limber_num_base(f), dst) : 0);
     r = two_sum(s.high, s.low, &rest);
     off = s.off * (1 + 0x1p-50) + 0x1p-1060;
     if (!isfinite(r) || !isfinite(off))

@@ -402,7 +402,7 @@ PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
         limber_num_decode(&part[1], limber_binary64(), (const char *)p + 8);
         return 2;
     }
-    limber_num_decode(&part[0], f, p);
+    limber_num_decode(&part[0], limber_num_base(f), p);
     return 1;
 }
 
@@ -412,6 +412,8 @@ PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, 
 {
     if (f.kind == LIMBER_KIND_DD)
         return limber_num_encode_dd(p, x, sticky, LIMBER_ROUND_NEAREST);
+    if (f.kind == LIMBER_KIND_SIDED)
+        return limber_num_encode_sided(p, f, x, sticky);
     return limber_num_encode(p, f, x, sticky, LIMBER_ROUND_NEAREST);
 }
 
@@ -425,7 +427,7 @@ PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
 
     limber_big_num(b, &x, &sticky);
     if (f.kind != LIMBER_KIND_DD)
-        return limber_num_encode(p, f, &x, sticky, LIMBER_ROUND_NEAREST);
+        return limber_num_store(p, f, &x, sticky);
     sign = x.sign;
     flags = limber_num_encode(p, limber_binary64(), &x, sticky, LIMBER_ROUND_NEAREST);
     limber_num_decode(&high, limber_binary64(), p);
@@ -651,7 +653,7 @@ PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha,
         if (f.kind == LIMBER_KIND_DD)
             sticky = limber_num_decode_dd(&num, dst);
         else
-            limber_num_decode(&num, f, dst);
+            limber_num_decode(&num, limber_num_base(f), dst);
         limber_num_encode(&c0, limber_binary64(), &num, sticky, LIMBER_ROUND_NEAREST);
         x = limber_blend(has_alpha ? alpha : 1, x, beta, c0);
     }

@@ -31,6 +31,23 @@ struct limber_num {
 
 __extension__ typedef unsigned __int128 limber_u128;
 
+/* The kind of sided formats, which exist inside plans only.  An element is a float of half the
+ * size, which has the other fields of the format and is the value rounded to nearest, and then an
+ * integer: 0 if the float is the value, 1 or -1 if the value is larger or smaller, and 2 or -2 if
+ * it is the midpoint between the float and its neighbour on that side.  The element tells how the
+ * value is rounded in every mode, to the float's format and to smaller ones. */
+enum { LIMBER_KIND_SIDED = LIMBER_KIND_POWER + 1 };
+
+/* Returns the float of a sided format, or another format unchanged. */
+PRIM limber_format limber_num_base(limber_format f)
+{
+    if (f.kind == LIMBER_KIND_SIDED) {
+        f.kind = LIMBER_KIND_FLOAT;
+        f.size /= 2;
+    }
+    return f;
+}
+
 /* Returns the significand hi * 2^64 + lo. */
 PRIM limber_u128 limber_num_sig(const struct limber_num *x)
 {
@@ -540,6 +557,29 @@ PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky, l
     limber_num_put(p, 8, (uint64_t)high);
     limber_num_put((char *)p + 8, 8, (uint64_t)low);
     return loss;
+}
+
+/* Stores x in a sided format.  sticky: as in limber_num_encode.  Returns the flags of the float. */
+PRIM int limber_num_encode_sided(void *p, limber_format f, const struct limber_num *x, int sticky)
+{
+    const limber_rounding modes[] = { LIMBER_ROUND_NEAREST, LIMBER_ROUND_AWAY, LIMBER_ROUND_DOWN,
+                                      LIMBER_ROUND_UP };
+    limber_u128 code[4];
+    int loss[4], side = 0;
+
+    for (int i = 0; i < 4; i++)
+        loss[i] = limber_num_pack(&code[i], f.exp_bits, f.frac_bits, f.bias, f.flags, x, sticky,
+                                  modes[i]);
+    if (code[2] != code[3])
+        side = (code[0] == code[2] ? 1 : -1) * (code[0] == code[1] ? 1 : 2);
+    if (f.size == 32) {
+        limber_num_put16(p, code[0]);
+        limber_num_put16((char *)p + 16, (limber_u128)side);
+    } else {
+        limber_num_put(p, f.size / 2, (uint64_t)code[0]);
+        limber_num_put((char *)p + f.size / 2, f.size / 2, (uint64_t)side);
+    }
+    return loss[0];
 }
 
 /* Sets *x to the sum of the two doubles at p, which need not be normalised.  Returns a sticky bit:

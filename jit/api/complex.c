@@ -420,9 +420,9 @@ static bool run_with_complex_scalars(const struct complex_product *x, struct dia
     struct terms t;
     struct output_view c;
 
-    if (limber_simulates(&x->contract))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "contract.promise simulate needs real alpha and beta");
+    if (limber_simulates(&x->contract) || x->contract.rounding)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.%s needs real alpha and beta",
+                           x->contract.rounding ? "rounding" : "promise simulate");
     if (!limber_terms_new(&t, x, d))
         return false;
     c = (struct output_view){ t.data, x->n * t.width, 1, t.width == 2 ? 2 * x->n : 2, t.width };

@@ -154,11 +154,12 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
 
 /* ---- forms of products that were accepted ---------------------------------------------------- */
 
-/* True if the contract names no scheme, unit, statistics or modulus, and has this version's
- * size. */
+/* True if the contract names no scheme, unit, statistics, modulus or rounding, and has this
+ * version's size. */
 static bool is_plain_contract(const limber_contract *k)
 {
-    return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics && !k->modulus;
+    return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics && !k->modulus &&
+           !k->rounding;
 }
 
 /* Writes the form (sizes, strides, formats, contract) of a single product to *f.  False if a form

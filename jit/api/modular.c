@@ -23,12 +23,13 @@ static bool check_contract(const limber_contract *k, struct diag *d)
     if ((int)k->residues < LIMBER_RESIDUES_LEAST || k->residues > LIMBER_RESIDUES_SYMMETRIC)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.residues = %d is none of its values", (int)k->residues);
-    if (k->scheme || k->slices || k->split || k->unit || k->statistics)
-        return refuse(k->scheme ? "contract.scheme" :
-                      k->slices ? "contract.slices" :
-                      k->split  ? "contract.split" :
-                      k->unit   ? "contract.unit" :
-                                  "contract.statistics",
+    if (k->scheme || k->slices || k->split || k->unit || k->statistics || k->rounding)
+        return refuse(k->rounding ? "contract.rounding" :
+                      k->scheme   ? "contract.scheme" :
+                      k->slices   ? "contract.slices" :
+                      k->split    ? "contract.split" :
+                      k->unit     ? "contract.unit" :
+                                    "contract.statistics",
                       "products modulo a number have none", d);
     return true;
 }

@@ -125,6 +125,12 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
     if (p->queue &&
         ((int)p->queue->capture < LIMBER_CAPTURE_NONE || p->queue->capture > LIMBER_CAPTURE_READY))
         return refuse("queue.capture", "none of its values", d);
+    if (p->contract->rounding && (p->operation != LIMBER_OPERATION_GEMM || p->epilogue || p->queue))
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "contract.rounding: %s are rounded to nearest only",
+                           p->epilogue                           ? "results with an epilogue" :
+                           p->operation != LIMBER_OPERATION_GEMM ? "convolutions" :
+                                                                   "results of a queue");
     return p->operation == LIMBER_OPERATION_GEMM ? check_gemm(p, d) : check_conv(p, d);
 }
 

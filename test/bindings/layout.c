@@ -3,6 +3,7 @@
  * each structure ("type - 0 size") and for each field ("type field offset size"). */
 #include <limber/limber.h>
 #include <limber/ops.h>
+#include <limber/interval.h>
 #include <limber/solve.h>
 
 #include <stdio.h>
@@ -81,6 +82,17 @@ int main(int argc, char **argv)
     FIELD(limber_format_facts, finite_values);
     FIELD(limber_format_facts, exact_integers);
     FIELD(limber_format_facts, lowest);
+    TYPE(limber_interval_call);
+    FIELD(limber_interval_call, size);
+    FIELD(limber_interval_call, m);
+    FIELD(limber_interval_call, n);
+    FIELD(limber_interval_call, k);
+    FIELD(limber_interval_call, a_low);
+    FIELD(limber_interval_call, a_high);
+    FIELD(limber_interval_call, b_low);
+    FIELD(limber_interval_call, b_high);
+    FIELD(limber_interval_call, c_low);
+    FIELD(limber_interval_call, c_high);
     TYPE(limber_solve_call);
     FIELD(limber_solve_call, size);
     FIELD(limber_solve_call, n);
@@ -177,6 +189,7 @@ int main(int argc, char **argv)
     FIELD(limber_contract, on_miss);
     FIELD(limber_contract, residues);
     FIELD(limber_contract, modulus);
+    FIELD(limber_contract, rounding);
     TYPE(limber_part);
     FIELD(limber_part, scheme);
     FIELD(limber_part, rows);

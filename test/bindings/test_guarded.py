@@ -15,7 +15,7 @@ from unittest import mock
 import numpy
 
 import limber
-from limber import ops
+from limber import interval, ops
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -238,6 +238,15 @@ class Guarded(unittest.TestCase):
         for result in RESULTS:
             self.calls_agree(result, lambda context: context.statistics(
                 a, b, "h100-f16", dtype=result)[:1])
+
+    def test_interval(self):
+        for one, other in itertools.product("efd", "efd"):
+            a, b = (copied(self.random.uniform(-1, 1, size).astype(kind))
+                    for size, kind in (((3, 4), one), ((4, 5), other)))
+            for x in (a, interval.from_midrad(a, 0.25)):
+                for bound in ("inf", "sup"):
+                    self.calls_agree((one, other, bound), lambda context: getattr(
+                        interval.matmul(x, b, context=context), bound))
 
     def test_operators(self):
         """Element-wise functions and reductions."""

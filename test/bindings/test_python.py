@@ -37,6 +37,9 @@ import tell_skips
 import limber
 from limber import _library, _product
 
+if numpy:
+    from limber import interval
+
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 LAYOUT = sys.argv.pop(1)
@@ -435,6 +438,24 @@ class Buffers(unittest.TestCase):
         c = self.ctx.matmul(buffer(a, "b"), buffer(b, "b"))
         self.assertEqual(memoryview(c).format.lstrip("@"), "i")
         self.assertEqual(memoryview(c).tolist(), [[int(x) for x in row] for row in product(a, b)])
+
+    def test_rounding(self):
+        a, b = buffer([[1.0, 2.0**-60]]), buffer([[1.0], [1.0]])
+        for mode, want in ("up", 1 + 2.0**-52), ("down", 1.0), ("zero", 1.0), ("away", 1.0):
+            self.assertEqual(self.ctx.matmul(a, b, rounding=mode).tolist(), [[want]])
+            self.assertEqual(self.ctx.matmul(a, b, contract=f"correct,round={mode}").tolist(),
+                             [[want]])
+        with self.assertRaisesRegex(limber.BadArgument, "rounding = 'odd' is none of"):
+            self.ctx.matmul(a, b, rounding="odd")
+        with self.assertRaisesRegex(limber.BadArgument, "round is none of"):
+            self.ctx.matmul(a, b, contract="correct,round=odd")
+        for wrong in "native", "exact":
+            with self.assertRaisesRegex(limber.BadArgument, "has no rounding"):
+                self.ctx.matmul(a, b, contract=wrong, rounding="up")
+        with self.assertRaisesRegex(limber.BadArgument, "contract.rounding"):
+            self.ctx.matmul(a, b, rounding="up", dtype="i64")
+        with self.assertRaisesRegex(limber.BadArgument, "correct,round=MODE"):
+            self.ctx.matmul(a, b, contract="correct,round")
 
     def test_modulus(self):
         """Products modulo a number, compared with Python's integers."""
@@ -2816,6 +2837,67 @@ class Arrays(unittest.TestCase):
         self.assertEqual((q[1, 0].item(), float(q[1, 1])), (3, 4.0))
         doubles = self.random.standard_normal((3, 4))
         self.assertEqual(limber.Quad(doubles).to_pairs()[0].tolist(), doubles.tolist())
+
+
+@unittest.skipUnless(numpy, "needs NumPy")
+class Intervals(unittest.TestCase):
+    def setUp(self):
+        self.random = numpy.random.default_rng(3)
+
+    def test_points(self):
+        a = self.random.uniform(-1, 1, (7, 9))
+        b = self.random.uniform(-1, 1, (9, 5))
+        for x, y in ((a, b), (a, b[:, 0]), (a.T.copy().T, b[:, ::2]),
+                     (a.astype("f4"), b.astype("f4"))):
+            c = interval.matmul(x, y)
+            near = limber.matmul(x, y, contract="correct")
+            self.assertEqual(c.shape, near.shape)
+            self.assertEqual(c.inf.dtype, near.dtype)
+            numpy.testing.assert_array_equal(
+                numpy.where(c.inf == c.sup, c.sup, numpy.nextafter(c.inf, numpy.inf,
+                                                                   dtype=c.inf.dtype)), c.sup)
+            self.assertTrue(((c.inf == near) | (c.sup == near)).all())
+        exact = interval.matmul(numpy.array([[1, 2], [3, 4]]), numpy.array([[5, 6], [7, 8]]))
+        self.assertEqual(exact.inf.tolist(), [[19, 22], [43, 50]])
+        self.assertIs((exact.inf == exact.sup).all(), numpy.True_)
+
+    def test_intervals(self):
+        a = interval.from_midrad(self.random.uniform(-1, 1, (6, 8)), 1e-3)
+        b = interval.Interval(self.random.uniform(-1, 0, (8, 4)), self.random.uniform(0, 1, (8, 4)))
+        c = a @ b
+        for _ in range(20):
+            x = self.random.uniform(a.inf, a.sup)
+            y = self.random.uniform(b.inf, b.sup)
+            self.assertIn(limber.matmul(x, y, contract="correct"), c)
+        self.assertNotIn(c.sup + 1, c)
+        self.assertIn(a.mid, a)
+        self.assertTrue((a.mid - a.inf <= a.rad).all() and (a.sup - a.mid <= a.rad).all())
+        self.assertEqual((numpy.ones((2, 6)) @ a).shape, (2, 8))
+        whole = interval.Interval([[-numpy.inf, 1.0]], [[numpy.inf, 1.0]]) @ numpy.ones((2, 1))
+        self.assertEqual((whole.inf.item(), whole.sup.item()), (-numpy.inf, numpy.inf))
+        empty = interval.matmul(numpy.empty((2, 0)), numpy.empty((0, 3)))
+        self.assertEqual((empty.shape, empty.sup.any()), ((2, 3), False))
+
+    def test_midrad(self):
+        x = interval.from_midrad([1.0, -1.0], 2.0**-60)
+        self.assertEqual(x.inf.tolist(), [1 - 2.0**-53, -1 - 2.0**-52])
+        self.assertEqual(x.sup.tolist(), [1 + 2.0**-52, -1 + 2.0**-53])
+
+    def test_bad_input(self):
+        one = numpy.ones((2, 2))
+        for call, text in (
+                (lambda: interval.Interval([1.0], [0.5]), "inf: is above sup"),
+                (lambda: interval.Interval([numpy.nan]), "inf: is above sup, or NaN"),
+                (lambda: interval.Interval([1.0], [1.0, 2.0]), "sup: shape"),
+                (lambda: interval.Interval([1j]), "inf: complex128"),
+                (lambda: interval.Interval([2**60 + 1]), "inf: has integers"),
+                (lambda: interval.from_midrad([1.0], [-1.0]), "rad: is negative"),
+                (lambda: interval.from_midrad([numpy.nan], [1.0]), "mid: is NaN"),
+                (lambda: interval.matmul(one, numpy.ones((3, 2))), "b: shape"),
+                (lambda: interval.matmul(one[0], one), "a, b: shapes"),
+                (lambda: interval.matmul(one, [[numpy.inf], [1.0]]), "b: element .* not finite")):
+            with self.assertRaisesRegex(limber.BadArgument, text):
+                call()
 
 
 if __name__ == "__main__":

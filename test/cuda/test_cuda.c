@@ -187,6 +187,30 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
                     11);
 }
 
+/* Results that are rounded in a direction have the interpreter's bits, by each kind of sum. */
+static void rounded_results_have_the_same_bits(void **state)
+{
+    static const char *const schemes[] = { NULL, "ozaki2", "ozaki1-i8", "accumulator" };
+    limber_contract up = correct, down = correct;
+
+    (void)state;
+    up.rounding = LIMBER_ROUND_UP;
+    down.rounding = LIMBER_ROUND_DOWN;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        compare_product(&(struct trial){ schemes[i], up, "f64", "f64", "f64", DATA_unit, 33, 40, 70,
+                                         .alpha = 1 },
+                        30);
+        compare_product(&(struct trial){ schemes[i], down, "f64", "f64", "f64", DATA_ties, 20, 33,
+                                         30, .alpha = 3, .beta = 0.5, .transpose_c = true },
+                        31);
+    }
+    compare_product(
+        &(struct trial){ NULL, down, "f64", "f64", "f64", DATA_special, 20, 20, 30, .alpha = 1 },
+        32);
+    compare_product(
+        &(struct trial){ NULL, up, "f32", "f32", "f32", DATA_tiny, 20, 20, 30, .alpha = 1 }, 33);
+}
+
 /* Scheme ozaki2-f16 (residues as FP16 numbers) has the interpreter's bits, also where k is so long
  * that FP32 sums are added to longer ones and several are reduced together. */
 static void residues_in_halves_have_the_same_bits(void **state)
@@ -824,6 +848,7 @@ int main(void)
         cmocka_unit_test(native_has_the_bits_of_fused_multiply_adds),
         cmocka_unit_test(reproducible_sums_have_one_order),
         cmocka_unit_test(residues_have_the_bits_of_the_exact_integer),
+        cmocka_unit_test(rounded_results_have_the_same_bits),
         cmocka_unit_test(residues_in_halves_have_the_same_bits),
         cmocka_unit_test(residues_in_digits_have_the_same_bits),
         cmocka_unit_test(largest_residues_are_summed_exactly),

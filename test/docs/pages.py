@@ -43,9 +43,9 @@ BLOCK = re.compile(r"^(?:<!-- ((?:(?!-->).)*?)\s*-->\n)?^```([^\n]*)\n(.*?)^```$
 MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?"
                   r"|output(?: within (?P<percent>\d+)%| numbers(?: and schemes)? vary)?"
                   r"|file (?P<file>[\w.-]+)|not run: .*\w+ .*)")
-HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research.h",
-           "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h", "math.h", "stdio.h",
-           "stdlib.h", "string.h")
+HEADERS = ("limber/limber.h", "limber/ops.h", "limber/interval.h", "limber/solve.h",
+           "limber/research.h", "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h",
+           "math.h", "stdio.h", "stdlib.h", "string.h")
 # functions that NumPy's wheels give another name, such as cblas_dgemm
 WHEEL_NAME = re.compile(r"\bscipy_(\w+?)64_\b")
 MARKER = "---- the block itself ----"

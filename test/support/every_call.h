@@ -10,6 +10,7 @@
 
 #include "jit/api/api.h"
 
+#include <limber/interval.h>
 #include <limber/ops.h>
 #include <math.h>
 #include <stdlib.h>
@@ -125,6 +126,44 @@ static limber_status modular(limber_context *ctx)
                                            .modulus = ((uint64_t)1 << 61) - 1 },
                        N, N, N, NULL, matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
                        output_of(matrix(c, named("i64"), N)), NULL);
+}
+
+/* Multiplies N x N matrices under the contract `correct`, rounded up. */
+static limber_status upward(limber_context *ctx)
+{
+    return multiply_n_by_n(ctx,
+                           &(limber_contract){ .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_CORRECT,
+                                               .rounding = LIMBER_ROUND_UP },
+                           a);
+}
+
+/* Multiplies N x N intervals: points, or [a, |a| + a]-like bounds around them. */
+static limber_status multiply_intervals(limber_context *ctx, bool points)
+{
+    static double high[N * N];
+    limber_interval_call x = LIMBER_INTERVAL_INIT;
+
+    for (int i = 0; i < N * N; i++)
+        high[i] = a[i] + fabs(a[i]);
+    x.m = x.n = x.k = N;
+    x.a_low = matrix(a, f64, N);
+    x.b_low = matrix(b, f64, N);
+    if (!points)
+        x.a_high = matrix(high, f64, N);
+    x.c_low = output_of(matrix(c, f64, N));
+    x.c_high = output_of(matrix(c + N * N, f64, N));
+    return limber_interval_gemm(ctx, &x, NULL);
+}
+
+static limber_status points(limber_context *ctx)
+{
+    return multiply_intervals(ctx, true);
+}
+
+static limber_status intervals(limber_context *ctx)
+{
+    return multiply_intervals(ctx, false);
 }
 
 /* Multiplies powers of two (format e8m0). */
@@ -648,6 +687,9 @@ static const struct every_call {
     { "on_miss", on_miss },
     { "integers", integers },
     { "modular", modular },
+    { "upward", upward },
+    { "points", points },
+    { "intervals", intervals },
     { "powers of 2", powers },
     { "out of range", out_of_range },
     { "simulate", simulate_without_statistics, true },

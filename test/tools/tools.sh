@@ -27,6 +27,14 @@ done
 expect 2 '"mod=7" is none' "$limber" explore i.mtx i.mtx --contracts mod=7,native
 expect 2 'check compares' "$limber" gemm i.mtx i.mtx --contract mod=7 --check
 expect 1 'only limber_gemm' "$limber" plan gemm i.mtx i.mtx --contract mod=7
+printf '1,2\n3,4\n' > f.csv
+expect 0 'correct,round=up' "$limber" gemm f.csv f.csv --contract correct,round=up -o up.csv
+expect 0 '^7,10$' cat up.csv
+expect 0 'rounded once: up' "$limber" plan gemm f.csv f.csv --contract correct,round=down
+for word in correct,round correct,round= correct,round=odd native,round=up; do
+    expect 2 "\"$word\" is none" "$limber" gemm i.mtx i.mtx --contract "$word"
+done
+expect 2 'check compares' "$limber" gemm i.mtx i.mtx --contract correct,round=zero --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
 expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp

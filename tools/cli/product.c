@@ -42,10 +42,14 @@ static bool parse_contract(struct cli_product *p)
     if (contract_of(s, &p->promise)) {
         if (p->promise.modulus && p->output.check)
             complain("--check compares with the exact product, not with residues modulo a number");
-        return !p->promise.modulus || !p->output.check;
+        else if (p->promise.rounding && p->output.check)
+            complain("--check compares with the exact product, rounded to nearest");
+        else
+            return true;
+        return false;
     }
-    complain("--contract: \"%s\" is none of native, reproducible, correct, bits=1..160, exact, "
-             "mod=N (2..2^63-1), fast, simulate=UNIT%s",
+    complain("--contract: \"%s\" is none of native, reproducible, correct, correct,round=MODE, "
+             "bits=1..160, exact, mod=N (2..2^63-1), fast, simulate=UNIT%s",
              s,
              word_find(word_kind_named("contract"), s) ?
                  "" :
@@ -563,8 +567,8 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct c
           "FORMAT" },
         { "format-b", 0, POPT_ARG_STRING, &p->format[1], 0, "those of the second", "FORMAT" },
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
-          "native (default), reproducible, correct, bits=1..160, exact, mod=N, fast or "
-          "\"simulate=UNIT\"",
+          "native (default), reproducible, correct, correct,round=MODE (up, down, zero, away), "
+          "bits=1..160, exact, mod=N, fast or \"simulate=UNIT\"",
           "CONTRACT" },
         { "lpgemm", 0, POPT_ARG_STRING, &p->lpgemm, 0,
           "simulate the unit of this LPGEMM configuration", "FILE" },

@@ -21,6 +21,8 @@ static const struct contract_word {
     { "reproducible", "native, by one stated order of sums: the same bits on every CPU and GPU",
       LIMBER_CONTRACT_REPRODUCIBLE },
     { "correct", "the exact value, rounded once to nearest-even", LIMBER_CONTRACT_CORRECT },
+    { "correct,round=", "the exact value, rounded once: up, down, zero (toward it), or away (ties)",
+      LIMBER_CONTRACT_CORRECT },
     { "bits=", "at most 2^-N |A||B| off, and one rounding; N is 1 to 160", LIMBER_CONTRACT_BITS },
     { "exact", "results of integers: the exact value, or a refusal where it does not fit",
       LIMBER_CONTRACT_EXACT },
@@ -283,7 +285,7 @@ const char *word_find(const struct word_kind *kind, const char *text)
 const char *contract_about(const limber_contract *k)
 {
     for (int i = 0; i < CONTRACTS; i++)
-        if (contracts[i].promise == k->promise)
+        if (contracts[i].promise == k->promise && (!k->rounding || strchr(contracts[i].name, '=')))
             return contracts[i].about;
     return "";
 }
@@ -300,6 +302,23 @@ static bool read_modulus(const char *number, limber_contract *k)
     k->residues = *end ? LIMBER_RESIDUES_SYMMETRIC : LIMBER_RESIDUES_LEAST;
     return !errno && k->modulus >= 2 && k->modulus <= INT64_MAX &&
            (!*end || strcmp(end, ",symmetric") == 0);
+}
+
+/* Parses the rest of a contract "correct,round=MODE". */
+static bool read_rounding(const char *mode, limber_contract *k)
+{
+    static const char *const modes[] = { [LIMBER_ROUND_NEAREST] = "nearest",
+                                         [LIMBER_ROUND_ZERO] = "zero",
+                                         [LIMBER_ROUND_UP] = "up",
+                                         [LIMBER_ROUND_DOWN] = "down",
+                                         [LIMBER_ROUND_AWAY] = "away" };
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(mode, modes[i])) {
+            k->rounding = (limber_rounding)i;
+            return true;
+        }
+    return false;
 }
 
 /* Parses a contract, such as "bits=40", other than `simulate`.  Returns false if the text is
@@ -319,6 +338,8 @@ bool contract_of(const char *words, limber_contract *k)
         return !strchr(contracts[i].name, '=');
     if (k->promise == LIMBER_CONTRACT_EXACT)
         return read_modulus(number + 1, k);
+    if (k->promise == LIMBER_CONTRACT_CORRECT)
+        return read_rounding(number + 1, k);
     if (k->promise != LIMBER_CONTRACT_BITS)
         return true;
     bits = strtol(number + 1, &end, 10);

@@ -697,7 +697,7 @@ static bool store_if_certain(struct strip *s, int lane, int64_t i, int64_t j, do
 
     if (s->windows == 1 && stores_fast(f) && round_fast(s, lane, j, i, terms * 0x1p-160))
         return true;
-    if (!all && f->c.kind != LIMBER_KIND_FLOAT && f->c.kind != LIMBER_KIND_DD)
+    if (!all && limber_num_base(f->c).kind != LIMBER_KIND_FLOAT && f->c.kind != LIMBER_KIND_DD)
         return false;
     n = words_of(s, lane, 4 * s->windows + 1, w);
     if (all) {

@@ -261,6 +261,44 @@ FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i
     }
 }
 
+/* Adds x to *high + *low like add_term, and clears in *exact the lanes in which this rounds. */
+FLAT void add_term_checked(v8d x, v8d *high, v8d *low, v8l *exact)
+{
+    v8d sum = *high + x, part = sum - *high, rest = (*high - (sum - part)) + (x - part);
+    v8d next = *low + rest, share = next - *low;
+
+    *exact &= (v8l)((*low - (next - share)) + (rest - share) == 0);
+    *high = sum;
+    *low = next;
+}
+
+/* Returns the mask of lanes in which sum_columns(column) is the exact sum. */
+FLAT v8l columns_are_exact(const v8d column[KERNEL_COLUMNS])
+{
+    v8d high = all_d(0), low = all_d(0);
+    v8l exact = all_l(-1);
+
+    UNROLL for (int d = FIXED(columns) - 1; d >= 0; d--)
+        add_term_checked(column[d] * power_of_two(column_bits() * d), &high, &low, &exact);
+    return exact;
+}
+
+/* Returns the mask of lanes in which sum_weighted is the exact sum. */
+FLAT v8l weighted_are_exact(const struct kernel_call *c, const char *total, int64_t i, int64_t j)
+{
+    v8d high = all_d(0), low = all_d(0);
+    v8l exact = all_l(-1);
+
+    ROLL for (int acc = 0; acc < CFG(c).accumulators; acc++) {
+        v8l t = LOAD(v8l, total + total_at(c, i, acc, j));
+        double weight = power_of_two(CFG(c).weight[acc]);
+
+        add_term_checked(TO(v8d, t >> 31) * (weight * 0x1p31), &high, &low, &exact);
+        add_term_checked(TO(v8d, t & 0x7fffffff) * weight, &high, &low, &exact);
+    }
+    return exact;
+}
+
 /* Returns the magnitude of each lane. */
 FLAT v8d size_of_lanes(v8d x) { return (v8d)((v8l)x & INT64_MAX); }
 
@@ -301,6 +339,20 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
     }
     *out = r;
     return sure & (normal | zero);
+}
+
+/* Rounds high + low, times 2^scale, to FP64, and sets *side to the side of that number on which the
+ * exact value lies.  Other arguments, and the result, as of round_float. */
+FLAT v8l round_sided(const struct kernel_call *c, v8d high, v8d low, v8l exact, v8l scale,
+                     v8d *out, v8l *side)
+{
+    v8d r = high + low, part = r - high, rest = (high - (r - part)) + (low - part);
+    v8d terms = size_of_lanes(r), uncertain = uncertain_of(c, terms, 0x1p-95);
+    v8l none = exact & (v8l)(rest == 0) & (CFG(c).uncertain_count ? 0 : -1);
+    v8l sure = round_float(c, r, rest, exact, terms, scale, out);
+
+    *side = (((v8l)(rest > 0) & 1) | (v8l)(rest < 0)) & ~none;
+    return sure & (none | (v8l)(size_of_lanes(rest) > uncertain));
 }
 
 /* Rounds high + low, times 2^scale, to bit patterns of floats of 8 or 16 bits.  Returns the mask of
@@ -461,14 +513,15 @@ FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *h
 }
 
 /* Rounds eight elements to `out`.  Returns a bit mask of the elements whose rounding is uncertain.
- * whole: high + low are the exact sums of products.  old: C's old values. */
-FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
+ * whole: lanes in which high + low is known to be the exact sum of products.  old: C's old
+ * values. */
+FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, v8l whole,
                      v8d column[KERNEL_COLUMNS], v8l scale, const char *old, char *out)
 {
     int64_t known[8];
     int left = 0;
     v8d terms = size_of_lanes(high + low);
-    v8l sure, bad = all_l(0), exact = all_l(whole && !CFG(c).has_alpha ? -1 : 0);
+    v8l sure, bad = all_l(0), exact = whole & all_l(CFG(c).has_alpha ? 0 : -1);
 
     if (!CFG(c).plain) {
         if (CFG(c).has_alpha)
@@ -497,8 +550,11 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
         v8l first, second, even, odd;
         struct top t;
 
-        find_top_bits(column, sum, &t);
-        if (CFG(c).c.kind == LIMBER_KIND_DD) {
+        if (stores_sided(c)) {
+            zero = all_l(0);
+            sure = round_sided(c, high, low, exact, scale, &high, &second);
+            first = (v8l)high;
+        } else if (find_top_bits(column, sum, &t), CFG(c).c.kind == LIMBER_KIND_DD) {
             sure = round_dd(&t, sign, scale, &high, &low);
             first = (v8l)high;
             second = (v8l)low;
@@ -542,8 +598,9 @@ FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t co
 /* Stores sixteen sums as elements of C.  Returns the bit mask of elements whose rounding is
  * uncertain; these keep their old values if beta needs them. */
 FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                    int64_t cols, const v8d high[2], const v8d low[2], int whole,
-                    v8d first[KERNEL_COLUMNS], v8d second[KERNEL_COLUMNS], const v8l scale[2])
+                    int64_t cols, const v8d high[2], const v8d low[2],
+                    const v8l whole[2], v8d first[KERNEL_COLUMNS],
+                    v8d second[KERNEL_COLUMNS], const v8l scale[2])
 {
     char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
     char old[KERNEL_LANES * 8] __attribute__((aligned(64))) = { 0 };
@@ -551,8 +608,9 @@ FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t 
 
     if (keeps)
         load_row(c, b->i0 + i, b->j0 + j0, cols, old);
-    left = round_eight(c, high[0], low[0], whole, first, scale[0], old, out);
-    left |= round_eight(c, high[1], low[1], whole, second, scale[1], old + 8 * (keeps ? size : 0),
+    left = round_eight(c, high[0], low[0], whole[0], first, scale[0], old, out);
+    left |= round_eight(c, high[1], low[1], whole[1], second, scale[1],
+                        old + 8 * (keeps ? size : 0),
                         out + 8 * size)
             << 8;
     if (left && keeps)
@@ -569,28 +627,37 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
                      int64_t i, int64_t j0, int64_t cols)
 {
     v8d first[KERNEL_COLUMNS], second[KERNEL_COLUMNS], high[2], low[2];
-    v8l scale[2];
+    v8l scale[2], whole[2] = { all_l(0), all_l(0) };
 
     scales_at(c, b, i, j0, scale);
     if (RECONSTRUCT == RECONSTRUCT_crt) {
         columns_of(c, total, i, j0, first, second);
         sum_columns(first, &high[0], &low[0]);
         sum_columns(second, &high[1], &low[1]);
+        if (stores_sided(c)) {
+            whole[0] = columns_are_exact(first);
+            whole[1] = columns_are_exact(second);
+        }
     } else {
         sum_weighted(c, total, i, j0, &high[0], &low[0]);
         sum_weighted(c, total, i, j0 + 8, &high[1], &low[1]);
+        if (stores_sided(c)) {
+            whole[0] = weighted_are_exact(c, total, i, j0);
+            whole[1] = weighted_are_exact(c, total, i, j0 + 8);
+        }
     }
-    return store_sums(c, b, i, j0, cols, high, low, 0, first, second, scale);
+    return store_sums(c, b, i, j0, cols, high, low, whole, first, second, scale);
 }
 
 /* True if vector code can round several results at a time: with alpha and beta, if double-double
- * sums can add beta's term; without them, results in binary64, binary32 and floats of 8 and 16
- * bits, and double-double and binary128 results from residues without an error bound. */
+ * sums can add beta's term; without them, results in binary64 (sided or not), binary32 and floats
+ * of 8 and 16 bits, and double-double and binary128 results from residues without an error
+ * bound. */
 FLAT int rounds_at_once(const struct kernel_call *c)
 {
     int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);
 
-    return adds_pairs(c) ||
+    return adds_pairs(c) || stores_sided(c) ||
            (CFG(c).plain &&
            ((pair && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count) ||
             stores_binary(c) || stores_narrow(c)));
@@ -667,7 +734,7 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
 {
     v8d high[2], low[2], none[KERNEL_COLUMNS];
     int64_t lost = 0, x[KERNEL_LANES];
-    v8l v[2], scale[2];
+    v8l v[2], scale[2], whole[2] = { all_l(-1), all_l(-1) };
     int left;
 
     small_totals(c, b, scratch, i, j0, v);
@@ -679,7 +746,7 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
     }
     UNROLL for (int d = 0; d < KERNEL_COLUMNS; d++)
         none[d] = all_d(0);
-    left = store_sums(c, b, i, j0, cols, high, low, 1, none, none, scale);
+    left = store_sums(c, b, i, j0, cols, high, low, whole, none, none, scale);
     if (!left)
         return 0;
     STORE(x, v[0]);
@@ -695,7 +762,8 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
-    return CFG(c).small && adds_pairs(c) ? store_scaled_integers(c, b, scratch, i, j0, cols) :
+    return CFG(c).small && (adds_pairs(c) || stores_sided(c)) ?
+               store_scaled_integers(c, b, scratch, i, j0, cols) :
            CFG(c).small ? small_strip(c, b, scratch, i, j0, cols) :
            wide_strip(c, b, scratch, i, j0, cols);
 }
@@ -972,7 +1040,8 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
-    char old[KERNEL_LANES * 16];
+    enum { MOST = 32 }; /* bytes of an element */
+    char old[KERNEL_LANES * MOST];
     int64_t lost = 0, some = 0;
 
     ROLL for (int64_t j = 0; j < cols; j++)
@@ -982,13 +1051,13 @@ SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
     if (some == cols)
         return lost;
     ROLL for (int64_t j = 0; j < cols; j++)
-        __builtin_memcpy(old + j * 16, place(c, b->i0 + i, b->j0 + j0 + j),
+        __builtin_memcpy(old + j * MOST, place(c, b->i0 + i, b->j0 + j0 + j),
                          (unsigned)CFG(c).c.size);
     lost = ordinary_strip(c, b, scratch, i, j0, cols);
     ROLL for (int64_t j = 0; j < cols; j++) {
         if (!is_special(c, b->i0 + i, b->j0 + j0 + j))
             continue;
-        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), old + j * 16,
+        __builtin_memcpy(place(c, b->i0 + i, b->j0 + j0 + j), old + j * MOST,
                          (unsigned)CFG(c).c.size);
         lost += c->cold->special(c, b->i0 + i, b->j0 + j0 + j);
     }

@@ -23,6 +23,12 @@ FLAT int stores_binary(const struct kernel_call *c)
     return limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c);
 }
 
+/* True if C's elements are FP64 numbers and their sides (prim_num.h), without alpha and beta. */
+FLAT int stores_sided(const struct kernel_call *c)
+{
+    return CFG(c).c.kind == LIMBER_KIND_SIDED && CFG(c).c.size == 16 && CFG(c).plain;
+}
+
 /* True if `cols` elements of a row, from column j of this part on, are contiguous. */
 FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
 {

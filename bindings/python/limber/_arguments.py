@@ -17,7 +17,9 @@ from .errors import BadArgument, check, integer
 from .quad import Quad
 
 _PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5,
-             "reproducible": 6, "mod": 3}
+             "reproducible": 6, "mod": 3, "correct,round": 2}
+_VALUED = ("bits", "mod", "simulate", "correct,round")
+ROUNDINGS = {"nearest": 0, "zero": 1, "up": 2, "down": 3, "away": 4}
 
 
 def unit_of(words, what):
@@ -44,9 +46,9 @@ def contract_of(text, scheme, slices, background=False):
     slices = integer(slices, "slices", 0)
     text = ("fast" if slices else "native") if text is None else text
     word, _, value = str(text).partition("=")
-    if word not in _PROMISES or (word in ("bits", "mod", "simulate")) != bool(value):
+    if word not in _PROMISES or (word in _VALUED) != bool(value):
         raise BadArgument(f"contract = {text!r} is none of native, reproducible, bits=N, correct, "
-                          "exact, mod=N, fast, simulate=UNIT")
+                          "correct,round=MODE, exact, mod=N, fast, simulate=UNIT")
     if word == "fast" and not scheme:
         raise BadArgument(f"scheme = None: {'slices' if slices else 'fast'} needs one, such as "
                           "scheme='ozaki1-i8'")
@@ -66,6 +68,10 @@ def contract_of(text, scheme, slices, background=False):
             raise BadArgument(f"contract = {text!r} is not mod=N or mod=N,symmetric, N from 2 to "
                               "2^63 - 1")
         made.modulus, made.residues = int(number), int(bool(comma))
+    if word == "correct,round":
+        if value not in ROUNDINGS:
+            raise BadArgument(f"contract = {text!r}: round is none of {', '.join(ROUNDINGS)}")
+        made.rounding = ROUNDINGS[value]
     if word == "simulate":
         made.unit = ctypes.pointer(unit_of(value, "contract"))
     return made

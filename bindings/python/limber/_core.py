@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 
 from . import _contraction, _conv, _convert, _product, _significand, _simulation, _solve
 from . import _library as C
-from ._arguments import check_matrix, contract_of, is_left, path_of, view_of
+from ._arguments import ROUNDINGS, check_matrix, contract_of, is_left, path_of, view_of
 from ._buffer import format_named
 from ._cuda import name_libraries
 from ._facts import tuple_of
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _SIDES = {True: 0, False: 1}     # limber_side of left
 _KERNELS = ("auto", "both", "prebuilt", "specialised")
+
+
+def _rounding(word):
+    if not isinstance(word, str) or word not in ROUNDINGS:
+        raise BadArgument(f"rounding = {word!r} is none of {', '.join(ROUNDINGS)}")
+    return word
 
 
 class Context(Closing):
@@ -100,9 +106,10 @@ class Context(Closing):
                report: bool = False, format: Formats = None, dtype: DType = None, slices: int = 0,
                conj_a: bool = False, conj_b: bool = False, epilogue: Optional[str] = None,
                inputs: Inputs = None, nan_to_zero: bool = False, result: str = "numpy",
-               modulus: Optional[int] = None) -> Any:
+               modulus: Optional[int] = None, rounding: Optional[str] = None) -> Any:
         """alpha a b + beta out to a contract: "native", "reproducible", "bits=N", "correct",
-        "exact", "mod=N", "fast" (with a scheme), "simulate=UNIT"; None: the context's, else native.
+        "correct,round=MODE", "exact", "mod=N", "fast" (with a scheme), "simulate=UNIT"; None: the
+        context's, else native.
 
         a, b        arrays of one, two, or more axes (stacks, broadcast), as in numpy.matmul;
                     anything that shows its memory: buffers, __dlpack__, __array_interface__,
@@ -127,6 +134,8 @@ class Context(Closing):
         modulus     of integers (of floats, too): the product modulo it, from 0 to modulus - 1, for
                     any sizes; 2 to 2^63 - 1.  dtype="i64" holds all residues.  The contract "mod=N"
                     says the same; "mod=N,symmetric" gives residues above -N/2, at most N/2
+        rounding    "up", "down", "zero" or "away" (ties away from zero): the exact value, rounded
+                    once in that direction, as the contract "correct,round=MODE" says
 
         Strides are passed on; a copy is made of operands whose strides are negative or no
         multiples of an element, whose type is no format but another's holds it, and of a real
@@ -135,6 +144,10 @@ class Context(Closing):
             if contract not in (None, "exact"):
                 raise BadArgument(f"contract = {contract!r} has no modulus")
             contract = f"mod={integer(modulus, 'modulus', 2, (1 << 63) - 1)}"
+        if rounding is not None:
+            if contract not in (None, "correct"):
+                raise BadArgument(f"contract = {contract!r} has no rounding")
+            contract = f"correct,round={_rounding(rounding)}"
         return _product.multiply(self, a, b, _contraction.MATMUL, contract, out, alpha, beta,
                                  scheme, report, format, dtype, slices, conj_a, conj_b, epilogue,
                                  inputs, nan_to_zero, result)

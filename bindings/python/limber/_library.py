@@ -97,7 +97,8 @@ class Contract(Sized):
     _fields_ = [("size", c_size_t),
                 ("promise", c_int), ("bits", c_int), ("scheme", c_char_p), ("slices", c_int),
                 ("split", c_int), ("unit", POINTER(Unit)), ("statistics", POINTER(Statistics)),
-                ("on_miss", c_int), ("residues", c_int), ("modulus", c_uint64)]
+                ("on_miss", c_int), ("residues", c_int), ("modulus", c_uint64),
+                ("rounding", c_int)]
 
 
 class Part(Structure):
@@ -207,6 +208,12 @@ class ReduceCall(Sized):
                 ("arrays", POINTER(c_void_p)), ("nan_to_zero", c_int)]
 
 
+class IntervalCall(Sized):
+    _fields_ = [("size", c_size_t), ("m", c_int64), ("n", c_int64), ("k", c_int64),
+                ("a_low", Matrix), ("a_high", Matrix), ("b_low", Matrix), ("b_high", Matrix),
+                ("c_low", Output), ("c_high", Output)]
+
+
 class SolveCall(Sized):
     _fields_ = [("size", c_size_t), ("n", c_int64), ("columns", c_int64), ("a", Matrix),
                 ("b", Matrix), ("x", Output), ("most_steps", c_int)]
@@ -260,6 +267,7 @@ STRUCTURES = {"limber_format": Format, "limber_allocator": Allocator, "limber_co
               "limber_inspection": Inspection, "limber_cache_entry": CacheEntry,
               "limber_cache_info": CacheInfo, "limber_elementwise": Elementwise,
               "limber_reduce_call": ReduceCall, "limber_solve_call": SolveCall,
+              "limber_interval_call": IntervalCall,
               "limber_solve_report": SolveReport, "limber_format_facts": FormatFacts,
               "limber_epilogue_input": EpilogueInput,
               "limber_epilogue": Epilogue}
@@ -282,6 +290,7 @@ PROTOTYPES = {
     "limber_format_spacing": (c_int, [Format, c_int, POINTER(c_int)]),
     "limber_apply": (c_int, [c_void_p, POINTER(Elementwise)]),
     "limber_reduce": (c_int, [c_void_p, POINTER(ReduceCall)]),
+    "limber_interval_gemm": (c_int, [c_void_p, POINTER(IntervalCall), POINTER(Report)]),
     "limber_solve": (c_int, [c_void_p, POINTER(SolveCall), POINTER(SolveReport)]),
     "limber_function_at": (c_char_p, [c_int, POINTER(c_char_p), POINTER(c_int)]),
     "limber_convert": (c_int, [c_void_p, Format, c_void_p, Format, c_size_t, c_int]),

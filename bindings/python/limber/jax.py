@@ -57,8 +57,9 @@ def _call(wish, out, a, b):
     if contract == "reproducible" and jnp.issubdtype(out, jnp.integer):
         contract = "native"     # integers wrap, in any order
     c = contract_of(contract, scheme, 0)
-    if c.modulus:
-        raise BadArgument(f"contract = {contract!r}: products of JAX have no modulus")
+    if c.modulus or c.rounding:
+        raise BadArgument(f"contract = {contract!r}: products of JAX have no "
+                          + ("modulus" if c.modulus else "rounding"))
     words = contract.partition("=")[2] if contract and contract.startswith("simulate=") else ""
     stack = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     result = jax.ShapeDtypeStruct((*stack, a.shape[-2], b.shape[-1]), out)
