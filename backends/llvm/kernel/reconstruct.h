@@ -273,7 +273,7 @@ FLAT void add_term_checked(v8d x, v8d *high, v8d *low, v8l *exact)
 }
 
 /* Returns the mask of lanes in which sum_columns(column) is the exact sum. */
-FLAT v8l columns_are_exact(const v8d column[KERNEL_COLUMNS])
+SLOW v8l columns_are_exact(const v8d column[KERNEL_COLUMNS])
 {
     v8d high = all_d(0), low = all_d(0);
     v8l exact = all_l(-1);
@@ -284,7 +284,7 @@ FLAT v8l columns_are_exact(const v8d column[KERNEL_COLUMNS])
 }
 
 /* Returns the mask of lanes in which sum_weighted is the exact sum. */
-FLAT v8l weighted_are_exact(const struct kernel_call *c, const char *total, int64_t i, int64_t j)
+SLOW v8l weighted_are_exact(const struct kernel_call *c, const char *total, int64_t i, int64_t j)
 {
     v8d high = all_d(0), low = all_d(0);
     v8l exact = all_l(-1);
@@ -343,7 +343,7 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
 
 /* Rounds high + low, times 2^scale, to FP64, and sets *side to the side of that number on which the
  * exact value lies.  Other arguments, and the result, as of round_float. */
-FLAT v8l round_sided(const struct kernel_call *c, v8d high, v8d low, v8l exact, v8l scale,
+SLOW v8l round_sided(const struct kernel_call *c, v8d high, v8d low, v8l exact, v8l scale,
                      v8d *out, v8l *side)
 {
     v8d r = high + low, part = r - high, rest = (high - (r - part)) + (low - part);
