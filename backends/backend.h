@@ -271,11 +271,12 @@ struct depthwise_plan {
     size_t room;
 };
 struct depthwise_ops {
-    /* Fills the division.  Returns false if this target does not support the convolution, or a task
-     * would need too much memory.  With d.backward, a stride of 2 means the gradient of the
-     * complete image, and a stride of 1 means one stride phase of it. */
-    bool (*plan)(const struct depthwise *, const struct target *, int workers,
-                 struct depthwise_plan *);
+    /* Divides a convolution into tasks for `workers` threads, and stores the division to *plan.
+     * Returns false if this target does not support the convolution, or a task would need too much
+     * memory.  If d->backward is set, one call computes the image's gradient: all of it if the
+     * stride is 2, one stride phase of it if the stride is 1. */
+    bool (*plan)(const struct depthwise *d, const struct target *, int workers,
+                 struct depthwise_plan *plan);
     /* Runs one task, which stores its own elements of the result.  They are computed as the scheme
      * `native` does. */
     void (*run)(const struct depthwise *, const struct target *, const struct depthwise_plan *,

@@ -111,9 +111,9 @@ static inline void limber_accepted_release(struct accepted *w)
 typedef uint32_t open_ways(const limber_context *ctx, const struct problem *p);
 struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
                                      const struct problem *p, open_ways *ways);
-/* Keeps e, the kernel for data of this class, with a form.  On success the form takes over the use
- * of e from the caller.  False if the form has this kernel already, or MOST_FOUND others, or if
- * memory runs out. */
+/* Adds the kernel e, for data of the class in `key`, to those of an accepted call.  On success *w
+ * owns the caller's reference to e.  Returns false, and the caller keeps its reference, if *w has
+ * this kernel already, or MOST_FOUND others, or if memory runs out. */
 bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
                           struct entry *e);
 /* Returns the form's kernel for this key (data of a class) or, if key is NULL, its kernel for data

@@ -433,9 +433,9 @@ static int bits_of(int64_t count)
     return bits;
 }
 
-/* Sets the exponents of M and of the ones, so that a sum can count `counted` ones, each at least
- * `beyond` binades below M. If the range of numbers is too small, counts fewer ones.  Returns false
- * if it is too small for a single one. */
+/* Chooses the exponents of the large term M, which masks others, and of the small equal terms (the
+ * ones), so that `counted` ones together are still at least `beyond` binades below M.  If the range
+ * of numbers is too small, lowers r->counted; returns false if not even a single one fits. */
 static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
 {
     const int span = r->top - r->bottom;

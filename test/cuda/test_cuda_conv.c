@@ -293,7 +293,7 @@ static void convolutions_are_cut_into_blocks(void **state)
     }
 }
 
-/* A gradient's problem, with random tensors in host and in device memory. */
+/* A gradient to compute: that of the filters if `filter` is set, else that of the image. */
 struct gradient {
     const limber_contract *contract;
     const char *format, *result;
@@ -302,8 +302,9 @@ struct gradient {
     bool filter;
 };
 
-/* Computes a gradient from host memory, from device memory and by the interpreter.  Returns whether
- * all agree.  If it returns false, `why` is the error, or empty if results differ. */
+/* Computes a gradient of random tensors from host memory, from device memory and by the
+ * interpreter.  Returns whether all agree.  If it returns false, `why` is the error, or empty if
+ * results differ. */
 static bool same_gradient(limber_context *gpu, const struct gradient *g, char why[256])
 {
     const struct layer *l = g->layer;

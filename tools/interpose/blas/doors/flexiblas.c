@@ -79,12 +79,15 @@ bool limber_blas_designated(const char *name, const void *caller, void **functio
     return true;
 }
 
+/* Returns the next library's function of this name.  There is none: under FlexiBLAS, calls are
+ * passed on to the functions above alone. */
 void *limber_blas_next(const char *name)
 {
     (void)name;
     return NULL;
 }
 
+/* Returns the system's BLAS: NULL, since FlexiBLAS chooses the library. */
 void *limber_blas_system(void)
 {
     return NULL;
