@@ -45,9 +45,9 @@ static struct direction direction_of(const struct patch *w, int of)
                                back };
 }
 
-/* Returns an upper bound of the rows of planes that any n consecutive columns of the result (pixels)
- * read: the rows in which they lie, and `reach` more for each image that they touch.  all: number of
- * columns of all images, which no n columns exceed. */
+/* Returns an upper bound of the rows of planes that any n consecutive columns of the result
+ * (pixels) read: the rows in which they lie, and `reach` more for each image that they touch.
+ * all: number of columns of all images, which n does not exceed. */
 static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
 {
     struct direction down = direction_of(w, 0);
