@@ -2890,7 +2890,7 @@ class Intervals(unittest.TestCase):
                 (lambda: interval.Interval([numpy.nan]), "inf: is above sup, or NaN"),
                 (lambda: interval.Interval([1.0], [1.0, 2.0]), "sup: shape"),
                 (lambda: interval.Interval([1j]), "inf: complex128"),
-                (lambda: interval.Interval([2**60 + 1]), "inf: has integers"),
+                (lambda: interval.Interval([2**53 + 1]), "inf: has integers"),
                 (lambda: interval.from_midrad([1.0], [-1.0]), "rad: is negative"),
                 (lambda: interval.from_midrad([numpy.nan], [1.0]), "mid: is NaN"),
                 (lambda: interval.matmul(one, numpy.ones((3, 2))), "b: shape"),

@@ -32,8 +32,8 @@ def _bounds(x, what):
         raise BadArgument(f"{what}: {made.dtype} is no type of real numbers that float64 holds")
     if made.dtype.name not in _FORMATS:
         wide = made.astype("float64")
-        if made.dtype.kind in "iu" and (numpy.abs(wide) > 2.0**53).any():
-            raise BadArgument(f"{what}: has integers beyond 2^53")
+        if made.dtype.kind in "iu" and (numpy.abs(wide) >= 2.0**53).any():
+            raise BadArgument(f"{what}: has integers of 2^53 or more, which float64 may round")
         made = wide
     return made
 
