@@ -39,10 +39,10 @@ void limber_call_log(const limber_context *ctx, const struct problem *p, const s
         limber_parts_shares(&t, r);
         limber_text_add(&t, "; %d parts", r->parts);
     }
-    limber_text_add(&t, " %s:%s %d rows %s %s %.3g ms", r->backend,
+    limber_text_add(&t, " %s:%s %d limb product%s %s %s %.3g ms", r->backend,
                     strcmp(r->backend, ctx->machine.backend->name) ? ctx->spare.target.isa :
                                                                      ctx->machine.target.isa,
-                    r->rows, limber_way_name(r->way), from[r->from],
+                    r->rows, r->rows == 1 ? "" : "s", limber_way_name(r->way), from[r->from],
                     1e3 * (r->seconds_scan + r->seconds_compile + r->seconds_run));
     if (r->recomputed > 0)
         limber_text_add(&t, ", %lld elements recomputed in %.3g ms", (long long)r->recomputed,

@@ -165,13 +165,13 @@ expect 1 '^limber: standard output: ' sh -c '"$0" gemm eye2.csv eye2.csv -o C.cs
 expect 0 '^1,0 0,1 $' sh -c 'tr "\n" " " < C.csv'
 
 # ---- "-" is standard input or output ----
-expect 0 '^- No call came by' sh -c '"$0" report - < run.json' "$limber"
+expect 0 '^- No BLAS was called by name' sh -c '"$0" report - < run.json' "$limber"
 expect 0 ', 2 reports' sh -c 'cat run.json run.json | "$0" report -' "$limber"
 expect 0 ', 2 reports' sh -c '"$0" report - run.json < run.json' "$limber"
 expect 1 'is one file, not two' sh -c '"$0" report - - < run.json' "$limber"
 expect 0 '^<!DOCTYPE html>' sh -c '"$0" report run.json --html - 2> told' "$limber"
 expect 0 '</html>' sh -c '"$0" report run.json --html - 2> told | tail -1' "$limber"
-expect 0 '^- No call came by' cat told
+expect 0 '^- No BLAS was called by name' cat told
 expect 0 '^"?unit,' sh -c \
     '"$0" explore --random 4,4,8 --formats f16 --groups 0 --csv - 2> told' "$limber"
 expect 0 '^f16 +rn ' cat told

@@ -290,8 +290,14 @@ static void find_verdict(struct run_totals *r)
                  r->contracts);
 }
 
-static const char scope[] =
-    "Not seen: what a BLAS's own LAPACK computes inside itself, and a program's own loops.";
+/* Returns what the verdict does not cover. */
+static const char *scope_of(const struct run_totals *r)
+{
+    if (strstr(r->contracts, "correct") || strstr(r->contracts, "bits"))
+        return "Not covered: what a program or a LAPACK computes from products (a solution, an "
+               "eigenvalue), and a program's own loops.";
+    return "Not seen: what a BLAS's own LAPACK computes inside itself, and a program's own loops.";
+}
 
 /* ---- the report as text ---------------------------------------------------------------------- */
 
@@ -506,11 +512,11 @@ static void find_advice(struct run_totals *r)
     else if (s->products == 0 && slowest)
         advise(r,
                "Most of the time beyond the BLAS's, %.2g s, is in %s of %" PRId64 " x %" PRId64
-               " x %" PRId64 "%s%s: `rule %s -> CONTRACT` in LIMBER_CONFIG states a cheaper "
+               " x %" PRId64 "%s%.*s: `rule %s -> CONTRACT` in LIMBER_CONFIG states a cheaper "
                "contract for it, or `off`.",
                warm_seconds(slowest) - slowest->original, slowest->routine, slowest->m, slowest->n,
-               slowest->k, *slowest->caller ? ", called by " : "", slowest->caller,
-               slowest->routine);
+               slowest->k, *slowest->caller ? ", called by " : "",
+               (int)strcspn(slowest->caller, ":"), slowest->caller, slowest->routine);
     if (left_because(r, "LIMBER_NO_COMPILE") > 0)
         advise(r, "Calls were left because LIMBER_NO_COMPILE is set and no cache holds their "
                   "kernels: `limber prebuild FILE` makes those of a run without it.");
@@ -528,10 +534,10 @@ static void find_advice(struct run_totals *r)
                r->files);
     if (s->calls + r->left.calls == 0)
         advise(r,
-               "No call came by: the program called no BLAS by name, or a BLAS that it "
-               "does not call by name (docs/blas.md, not reached), or its children did: "
-               "their reports are called FILE.PID. Loaded are %s.",
-               *r->loaded ? r->loaded : "no libraries with a BLAS's name");
+               "No BLAS was called by name: the program calls none, or in a way that is not "
+               "reached (docs/blas.md), or its children did, whose reports are called FILE.PID. "
+               "Loaded libraries with a BLAS's name: %s.",
+               *r->loaded ? r->loaded : "none");
     if (!r->advices)
         advise(r, "Nothing to advise.");
 }
@@ -587,7 +593,7 @@ void run_totals_print(const struct run_totals *r, int top)
     char line[WORDS];
 
     write_head(r, line, sizeof line);
-    printf("%s\n%s\n%s\n\n", line, r->verdict, scope);
+    printf("%s\n%s\n%s\n\n", line, r->verdict, scope_of(r));
     write_speed(s, line, sizeof line);
     printf("Limber          %.0f calls in %.3g s%s\n", s->calls, warm_seconds(s), line);
     write_start_up(r, line, sizeof line);
@@ -602,7 +608,7 @@ void run_totals_print(const struct run_totals *r, int top)
     print_unit(s);
     if (r->routines)
         printf("\n%-16s %10s %10s %16s %14s  %s\n", "routine", "calls", "seconds", "BLAS's seconds",
-               "ratio", "computed by");
+               "time / BLAS's", "computed by");
     for (int i = 0; i < r->routines; i++) {
         const struct group *g = &r->routine[i];
 
@@ -612,7 +618,7 @@ void run_totals_print(const struct run_totals *r, int top)
     }
     if (r->shapes)
         printf("\n%-16s %7s %7s %7s %9s %10s %14s  %s\n", "longest", "m", "n", "k", "calls",
-               "seconds", "ratio", "called by");
+               "seconds", "time / BLAS's", "called by");
     for (int i = 0; i < r->shapes && i < top; i++) {
         const struct group *g = &r->shape[i];
 
@@ -726,7 +732,7 @@ void run_totals_html(const struct run_totals *r, FILE *f, int top)
     fprintf(f, "</h1>\n<p class=\"%s\">", strncmp(r->verdict, "NOT", 3) ? "good" : "bad");
     page_text(f, r->verdict);
     fputs("</p>\n<p>", f);
-    page_text(f, scope);
+    page_text(f, scope_of(r));
     fputs("</p>\n<div><table>\n", f);
     write_speed(s, line, sizeof line);
     html_fact(f, "Limber", "%.0f calls in %.3g s%s", s->calls, warm_seconds(s), line);

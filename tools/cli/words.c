@@ -18,7 +18,8 @@ static const struct contract_word {
 } contracts[] = {
     { "native", "at most (k+2) u |A||B| off, as the machine's own sums are; integers wrap",
       LIMBER_CONTRACT_NATIVE },
-    { "reproducible", "native, by one stated order of sums: the same bits on every CPU and GPU",
+    { "reproducible",
+      "native, by one stated order of sums: products have the same bits on every CPU and GPU",
       LIMBER_CONTRACT_REPRODUCIBLE },
     { "correct", "the exact value, rounded once to nearest-even", LIMBER_CONTRACT_CORRECT },
     { "correct,round=", "the exact value, rounded once: up, down, zero (toward it), or away (ties)",

@@ -367,7 +367,7 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
     for (int i = 0; i < d->schemes; i++) {
         double share = d->r->parts ? 0 : 1, cost = d->r->parts ? 0 : d->r->cost;
         double bound = d->r->parts ? 0 : d->r->bound;
-        char text[160], seconds[40] = "";
+        char text[160], seconds[40] = "", error[40];
 
         for (int j = 0; j < d->r->parts; j++) {
             const limber_part *p = &d->r->part[j];
@@ -380,8 +380,9 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
         }
         if (cost > 0) /* only plans predict costs; the report of a run without a plan has none */
             snprintf(seconds, sizeof seconds, "%.3g s predicted, ", cost);
-        snprintf(text, sizeof text, "%s: %.3g%% of products, %sbound %.3g", d->scheme[i],
-                 100 * share, seconds, bound);
+        snprintf(error, sizeof error, "bound %.3g |A||B|", bound);
+        snprintf(text, sizeof text, "%s: %.3g%% of products, %s%s", d->scheme[i], 100 * share,
+                 seconds, bound > 0 ? error : "exact");
         draw_key(d, x, *y += ROW, scheme_colour[i % SCHEMES], text);
     }
 }
@@ -403,7 +404,7 @@ static void draw_page(struct drawing *d)
     struct box b = size_of(d, a.x + a.w + GAP, a.y, k, n);
     struct box c = size_of(d, b.x + fmax(b.w, 150) + GAP, a.y, m, n);
     double high = fmax(fmax(a.h, b.h), c.h), y;
-    double width = c.x + fmax(c.w, 340) + LEFT;
+    double width = c.x + fmax(c.w, 440) + LEFT; /* a key's text has up to 440 pixels */
     double height = a.y + high + GAP + LEFT + fmax(high, 82 + ROW * (7 + d->schemes));
     struct box bits[2] = { a, b };
     const char *name[] = { "A", "B" };

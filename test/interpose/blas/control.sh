@@ -143,7 +143,7 @@ if $python -c 'import numpy' 2> /dev/null; then
         rm "$work/rows"
     done
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/nothing" $python -c "import ctypes; ctypes.CDLL('libblas.so.3')"
-    expect 0 'No call came by: .*Loaded are [^ ]*blas' "$limber" report "$work/nothing"
+    expect 0 'No BLAS was called by name: .*name: [^ ]*blas' "$limber" report "$work/nothing"
     lines 1 ' s, contract correct, by liblimber_blas$'
     rm "$work/nothing"
     config 'rule dgemm -> correct\n'
