@@ -200,7 +200,8 @@ cat > rated.json << 'END'
 END
 expect 0 '^Limber +107 calls in 34.3 s; 7 of them in 4.25 s, 24.7 times as long as the BLAS ' \
     "$limber" report rated.json --html page.html
-expect 0 '^routine +calls +seconds +BLAS.s seconds +time / BLAS.s  computed by$' "$limber" report rated.json
+expect 0 '^routine +calls +seconds +BLAS.s seconds +time . BLAS.s  computed by$' \
+    "$limber" report rated.json
 expect 0 '^dgemm +2 +4 +0.002 +2000 times  pairs$' "$limber" report rated.json
 expect 0 '^dgemv +100 +30 +0  +pairs$' "$limber" report rated.json
 expect 0 '^dsymm +2 +0.25 +0.17 +1.47 times  lanes$' "$limber" report rated.json
