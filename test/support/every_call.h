@@ -138,14 +138,14 @@ static limber_status upward(limber_context *ctx)
                            a);
 }
 
-/* Multiplies N x N intervals: points, or [a, |a| + a]-like bounds around them. */
+/* Multiplies N x N intervals: points, or bounds from a to |a|. */
 static limber_status multiply_intervals(limber_context *ctx, bool points)
 {
     static double high[N * N];
     limber_interval_call x = LIMBER_INTERVAL_INIT;
 
     for (int i = 0; i < N * N; i++)
-        high[i] = a[i] + fabs(a[i]);
+        high[i] = fabs(a[i]); /* raises no exception where those are traps */
     x.m = x.n = x.k = N;
     x.a_low = matrix(a, f64, N);
     x.b_low = matrix(b, f64, N);

@@ -147,8 +147,8 @@ END
     touch A.npy
     expect 0 '^$' bash -n completion.bash
     expect 0 '^gemm $' bash try.bash limber ge
-    expect 0 '^correct $' bash try.bash limber gemm --contract cor
-    expect 0 '^correct $' bash try.bash limber gemm A.npy A.npy --contract=cor
+    expect 0 '^correct correct,round= $' bash try.bash limber gemm --contract cor
+    expect 0 '^correct correct,round= $' bash try.bash limber gemm A.npy A.npy --contract=cor
     expect 0 '^f16 f32 f64 f128 $' bash try.bash limber conv --as f
     expect 0 '^ahead inside $' bash try.bash limber gemm --split ''
     expect 0 '^A.npy $' bash try.bash limber gemm A
@@ -178,7 +178,7 @@ if command -v fish > /dev/null; then
         fish --no-config -c "source completion.fish; complete -C '$1'" | cut -f1 | tr '\n' ' '
     }
     expect 0 '^gemm $' complete 'limber ge'
-    expect 0 '^correct $' complete 'limber gemm --contract cor'
+    expect 0 '^correct correct,round= $' complete 'limber gemm --contract cor'
     expect 0 '^clear info list verify $' complete 'limber cache '
     expect 0 '^--svg $' complete 'limber plan gemm --sv'
 else
