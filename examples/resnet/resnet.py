@@ -307,7 +307,7 @@ def draw(path, ways):
                              for _, _, _, sums in grouped(found["layers"])] for found in ways}
     first, *others = seconds
     chart(path, f"ResNet-18: speed of layers, all directions, beside {first}",
-          "window and filters", "times its speed", names,
+          "window and filters", f"speed / {first}'s", names,
           {by: [base / s for base, s in zip(seconds[first], seconds[by])] for by in others},
           base=1)
 

@@ -155,8 +155,12 @@ static void print_outcome(const struct request *r, const struct active_request *
     char text[240];
 
     if (outcome == SERVED)
-        snprintf(text, sizeof text, "%.100s, by %s, %.3g ms", r->served.contract,
+        snprintf(text, sizeof text, "%.100s, by %s%s, %.3g ms", r->served.contract,
                  *j->report.scheme ? j->report.scheme : "substitution",
+                 j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE &&
+                         !strcmp(j->report.scheme, "native") ?
+                     " sums in the stated order" :
+                     "",
                  1e3 *
                      (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
     else
