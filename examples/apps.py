@@ -283,7 +283,8 @@ def draw(folder, found, figure=None):
                 values[i] = row["speed_of_products"] or row["speed"]
     title = "Products of applications beside a plain BLAS" + (", FP32" if figure else "")
     chart(os.path.join(folder, f"ape-{figure}.svg" if figure else "apps.svg"), title,
-          "application", "speed / the plain BLAS's", [made["name"] for made in shown], series, base=1)
+          "application", "speed / the plain BLAS's", [made["name"] for made in shown], series,
+          base=1)
 
 
 def by_name(name):
