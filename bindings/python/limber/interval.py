@@ -130,9 +130,9 @@ def matmul(a: Any, b: Any, context: Optional[Context] = None) -> Interval:
         for end, values in bounds.items():
             held.append(numpy.ascontiguousarray(values.reshape(rows, cols)))
             setattr(call, name + end, _matrix(held[-1]))
-    for name, x in (("c_low", low), ("c_high", high)):
-        setattr(call, name, C.Output(x.ctypes.data, format_named(_FORMATS[kind.name]), max(n, 1),
-                                     1))
+    for name, bound in (("c_low", low), ("c_high", high)):
+        setattr(call, name, C.Output(bound.ctypes.data, format_named(_FORMATS[kind.name]),
+                                     max(n, 1), 1))
     context = default_context() if context is None else context
     with context._handle.use() as ctx:
         check(lib.limber_interval_gemm(ctx, byref(call), None))
