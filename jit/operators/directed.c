@@ -73,19 +73,6 @@ static void round_element(limber_format f, const char *from, limber_rounding mod
 
 /* ---- rows of binary64 ------------------------------------------------------------------------ */
 
-/* Returns the double next to x: the larger one if up is 1, the smaller one if it is -1. */
-static inline double neighbour(double x, int64_t up)
-{
-    int64_t bits;
-
-    if (x == 0)
-        return 0x1p-1074 * (double)up;
-    memcpy(&bits, &x, sizeof bits);
-    bits += bits < 0 ? -up : up;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* True if x, the double nearest to a value on this side of it, is not what the value becomes in the
  * rounding mode. */
 static inline bool moves(limber_rounding mode, double x, int64_t side)
@@ -112,7 +99,7 @@ static void round_doubles(const char *from, limber_rounding mode, bool empty, in
         memcpy(&x, from + 16 * j, sizeof x);
         memcpy(&side, from + 16 * j + 8, sizeof side);
         if (side && moves(mode, x, side))
-            x = neighbour(x, side > 0 ? 1 : -1);
+            x = limber_next_double(x, side > 0 ? 1 : -1);
         else if (!side && down && x == 0)
             x = -0.0;
         memcpy(to + 8 * j, &x, sizeof x);
@@ -121,7 +108,7 @@ static void round_doubles(const char *from, limber_rounding mode, bool empty, in
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* What is computed, and where it is stored. */
+/* A directed product while its tasks run. */
 struct directed {
     const struct problem *p; /* the caller's */
     struct sided_problem sided;

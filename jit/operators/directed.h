@@ -6,6 +6,21 @@
 #include "jit/problem.h"
 #include "jit/report.h"
 
+#include <string.h>
+
+/* Returns the double next to x: the larger one if up is 1, the smaller one if it is -1. */
+static inline double limber_next_double(double x, int64_t up)
+{
+    int64_t bits;
+
+    if (x == 0)
+        return 0x1p-1074 * (double)up;
+    memcpy(&bits, &x, sizeof bits);
+    bits += bits < 0 ? -up : up;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* A result, and how it is rounded.  Its format is that of the problem. */
 struct directed_result {
     limber_rounding rounding;

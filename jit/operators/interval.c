@@ -40,26 +40,13 @@ bool limber_interval_check(const limber_matrix *low, const limber_matrix *high, 
     return true;
 }
 
-/* Returns the double above x, which is not NaN. */
-static inline double next_up(double x)
-{
-    int64_t bits;
-
-    if (x == 0 || x == INFINITY)
-        return x == 0 ? 0x1p-1074 : x;
-    memcpy(&bits, &x, sizeof bits);
-    bits += bits < 0 ? -1 : 1;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* Returns a + b rounded up. */
 static inline double add_up(double a, double b)
 {
     const double s = a + b, part = s - a, rest = (a - (s - part)) + (b - part);
 
     /* rest is the exact rounding error, unless an addition overflowed */
-    return rest <= 0 ? s : next_up(s);
+    return rest <= 0 || s == INFINITY ? s : limber_next_double(s, 1);
 }
 
 /* Sets *mid and *rad >= 0 so that [mid - rad, mid + rad] contains [low, high]. */

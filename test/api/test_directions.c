@@ -160,7 +160,7 @@ static void check_convolution(const struct trial *t, int direction, const limber
     free(c);
 }
 
-/* What each convolution is computed with; unit: for LIMBER_CONTRACT_SIMULATE. */
+/* The contracts of the convolutions.  unit: the unit of LIMBER_CONTRACT_SIMULATE, else NULL. */
 static const struct kind {
     limber_promise promise;
     const char *scheme, *from, *to, *unit;

@@ -54,7 +54,7 @@ static int lowest_bit(double x)
     return e;
 }
 
-/* What a scan finds of a matrix: exponents, number of bits, and flags (see limber_tile). */
+/* The expected result of a scan: exponents, number of bits and flags, as limber_tile has them. */
 struct seen {
     int emin, emax, low, bits, flags;
 };

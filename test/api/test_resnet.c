@@ -143,7 +143,7 @@ static void *make_tensor(limber_format f, enum role role, size_t count)
     return p;
 }
 
-/* What the network's layers are computed with. */
+/* The contracts under which the network's layers are computed. */
 struct work {
     limber_contract contract;
     const char *from, *to;

@@ -311,7 +311,7 @@ static void unload(struct kernel *k)
 static struct functions functions;
 
 #ifdef LIMBER_HAVE_LLVM
-/* As keep_compiled, for kernels of a fixed shape. */
+/* Compiles a kernel of a fixed shape, and records its plan and its code. */
 static bool compile_fixed(const struct plan *p, const struct target *t, const struct fixed *f,
                           const struct dump *dump, struct blob *out, struct diag *d)
 {

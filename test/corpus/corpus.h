@@ -49,7 +49,7 @@ enum kind {
 };
 extern const char *const corpus_kinds[KIND_count];
 
-/* What is recorded of a problem on one machine. */
+/* The record of a problem on one machine. */
 struct outcome {
     char *text[KIND_count]; /* NULL or empty if the machine has no text of this kind */
     size_t size[KIND_count];

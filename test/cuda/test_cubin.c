@@ -128,7 +128,7 @@ static const char *line_start(const char *at, const char *from)
     return at;
 }
 
-/* What ptxas tells of a kernel's resources; stores, loads: bytes of spilled registers. */
+/* A kernel's resources, as ptxas prints them.  stores, loads: bytes of spilled registers. */
 struct usage {
     char name[64];
     int registers, stack, stores, loads;

@@ -209,7 +209,7 @@ static limber_status multiply_m_n_k(limber_context *ctx, const limber_contract *
                        (limber_output){ to, LIMBER_F64, N, 1 }, NULL);
 }
 
-/* What the simulated driver counts: launches, launches that may begin early, and copies. */
+/* Counts of the simulated driver: launches, launches that may begin early, and copies. */
 struct counted {
     long launches, early, copies;
 };

@@ -131,7 +131,7 @@ static const struct pair {
     { "i64", "i64", "f64" },
 };
 
-/* What is requested: a scheme under a contract. */
+/* The requested schemes and their contracts. */
 static const struct request {
     const char *scheme;
     limber_promise promise;

@@ -24,7 +24,7 @@
 
 extern const struct backend limber_backend_llvm;
 
-/* What is computed for each target. */
+/* The products that are computed for each target. */
 static const struct {
     const char *scheme, *format, *result;
     enum data data;

@@ -340,7 +340,7 @@ struct library {
     void *gemm[2]; /* addresses of cblas_dgemm and cblas_sgemm */
 };
 
-/* What Limber is compared with: a function of another library, or of this program. */
+/* A peer, with which Limber is compared: a function of another library, or of this program. */
 struct peer {
     /* word: in the benchmark's rows, which several peers may share; name: in tables */
     const char *word, *name;

@@ -114,7 +114,7 @@ static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
     WIDE_SAVE(2);
 }
 
-/* As WIDE_ROW and WIDE_SAVE, with one vector of four doubles in a row. */
+/* Multiply and store a row of one vector of four doubles; WIDE_ROW and WIDE_SAVE have several. */
 #define NARROW_ROW(i) \
     do { \
         __m256d ah_ = _mm256_set1_pd(a[2 * (i)]); \

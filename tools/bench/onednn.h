@@ -36,7 +36,7 @@ enum {
     DNN_ROOM = 8192
 };
 
-/* As dnnl_exec_arg_t. */
+/* An argument of a primitive, laid out like oneDNN's dnnl_exec_arg_t. */
 struct dnn_argument {
     int which;
     void *memory;

@@ -276,7 +276,7 @@ struct verdict {
     double ulp, relative; /* largest error: in units in the last place; relative to |A||B| */
     int64_t checked, elements;
 };
-/* What a run of the product has shown. */
+/* The results of a run of the product. */
 struct measured {
     limber_report cold, warm;
     /* [0: first run, 1: second run]: storage for the parts of the reports */

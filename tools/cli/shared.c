@@ -40,7 +40,7 @@ int complain(const char *format, ...)
     return 1;
 }
 
-/* What options_set_visitor has set: options_open passes the option table to it. */
+/* The function to which options_open passes each option table; set by options_set_visitor. */
 static struct {
     void (*visit)(void *user, const struct poptOption *table);
     void *user;

@@ -15,7 +15,7 @@ enum ladder_class {
     CLASSES
 };
 
-/* What a block of a step computes. */
+/* The work of a thread block in one step. */
 struct ladder_tile {
     double macs;    /* multiply-adds of a block for one iteration of its outermost main loop */
     double warps;   /* number of warps that multiply */

@@ -9,7 +9,7 @@
 
 /* Widths of the distributions: elements are multiplied by exp(width x), where x is normal. */
 static const double widths[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6, 8 };
-/* What is measured: schemes under contracts. */
+/* The measured schemes, and their contracts. */
 static const struct call {
     const char *name;
     limber_contract contract;

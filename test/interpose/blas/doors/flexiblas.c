@@ -58,7 +58,7 @@ void flexiblas_chain_dgemm_(LIST)
     }
 }
 
-/* As in FlexiBLAS: calls the first hook, or else the BLAS behind. */
+/* Calls the first hook, or the BLAS behind if there is none, like the function of FlexiBLAS. */
 void dgemm_(LIST)
 {
     position = 0;
