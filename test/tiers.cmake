@@ -11,7 +11,7 @@ get_property(all DIRECTORY PROPERTY TESTS)
 set(more
     "test_cuda_(batch|calls|complex|conv|groups|mixed)_.*"
     "test_cuda_(steps|unit|launches|remainders|split|tensor)_.*"
-    test_cuda_mx_120 test_gpu_smoke_90 test_simt gpu_bench gpu_all_steps bench cublas_gpu
+    test_cuda_mx_120 test_gpu_smoke_90 test_simt gpu_bench gpu_steps gpu_all_steps bench cublas_gpu
     "corpus_.*" applications blas_exact blas_programs blas_testers blas_lapack test_apply_all
     test_targets test_unit test_schedule test_binades test_resnet reproduce ladder
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
