@@ -4,6 +4,15 @@
 #ifndef LIMBER_KERNEL_RECONSTRUCT_H
 #define LIMBER_KERNEL_RECONSTRUCT_H
 
+/* Marks a loop over the two halves of sixteen elements.  Registers of 512 bits hold the vectors of
+ * both halves, and a loop would pass them through memory.  With shorter registers they are in
+ * memory anyway, and the loop halves the code, of which each prebuilt kernel has a copy. */
+#ifdef __AVX512F__
+#define HALVES UNROLL
+#else
+#define HALVES ROLL
+#endif
+
 /* ---- totals of 62 bits ----------------------------------------------------------------------- */
 
 /* Stores totals of 62 bits as FP64 or FP32: one conversion rounds, and scaling by a power of two is
@@ -599,20 +608,18 @@ FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t co
  * uncertain; these keep their old values if beta needs them. */
 FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                     int64_t cols, const v8d high[2], const v8d low[2],
-                    const v8l whole[2], v8d first[KERNEL_COLUMNS],
-                    v8d second[KERNEL_COLUMNS], const v8l scale[2])
+                    const v8l whole[2], v8d column[2][KERNEL_COLUMNS], const v8l scale[2])
 {
     char out[KERNEL_LANES * 16] __attribute__((aligned(64)));
     char old[KERNEL_LANES * 8] __attribute__((aligned(64))) = { 0 };
-    int keeps = !CFG(c).plain && CFG(c).has_beta, size = CFG(c).c.size, left;
+    int keeps = !CFG(c).plain && CFG(c).has_beta, size = CFG(c).c.size, left = 0;
 
     if (keeps)
         load_row(c, b->i0 + i, b->j0 + j0, cols, old);
-    left = round_eight(c, high[0], low[0], whole[0], first, scale[0], old, out);
-    left |= round_eight(c, high[1], low[1], whole[1], second, scale[1],
-                        old + 8 * (keeps ? size : 0),
-                        out + 8 * size)
-            << 8;
+    HALVES for (int h = 0; h < 2; h++)
+        left |= round_eight(c, high[h], low[h], whole[h], column[h], scale[h],
+                            old + 8 * h * (keeps ? size : 0), out + 8 * h * size)
+                << 8 * h;
     if (left && keeps)
         ROLL for (int x = 0; x < KERNEL_LANES; x++)
             if (left >> x & 1)
@@ -626,27 +633,25 @@ FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t 
 FLAT int round_strip(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, int64_t cols)
 {
-    v8d first[KERNEL_COLUMNS], second[KERNEL_COLUMNS], high[2], low[2];
+    v8d column[2][KERNEL_COLUMNS], high[2], low[2];
     v8l scale[2], whole[2] = { all_l(0), all_l(0) };
 
     scales_at(c, b, i, j0, scale);
     if (RECONSTRUCT == RECONSTRUCT_crt) {
-        columns_of(c, total, i, j0, first, second);
-        sum_columns(first, &high[0], &low[0]);
-        sum_columns(second, &high[1], &low[1]);
-        if (stores_sided(c)) {
-            whole[0] = columns_are_exact(first);
-            whole[1] = columns_are_exact(second);
+        columns_of(c, total, i, j0, column[0], column[1]);
+        HALVES for (int h = 0; h < 2; h++) {
+            sum_columns(column[h], &high[h], &low[h]);
+            if (stores_sided(c))
+                whole[h] = columns_are_exact(column[h]);
         }
     } else {
-        sum_weighted(c, total, i, j0, &high[0], &low[0]);
-        sum_weighted(c, total, i, j0 + 8, &high[1], &low[1]);
-        if (stores_sided(c)) {
-            whole[0] = weighted_are_exact(c, total, i, j0);
-            whole[1] = weighted_are_exact(c, total, i, j0 + 8);
+        HALVES for (int h = 0; h < 2; h++) {
+            sum_weighted(c, total, i, j0 + 8 * h, &high[h], &low[h]);
+            if (stores_sided(c))
+                whole[h] = weighted_are_exact(c, total, i, j0 + 8 * h);
         }
     }
-    return store_sums(c, b, i, j0, cols, high, low, whole, first, second, scale);
+    return store_sums(c, b, i, j0, cols, high, low, whole, column, scale);
 }
 
 /* True if vector code can round several results at a time: with alpha and beta, if double-double
@@ -732,7 +737,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
 FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct block *b,
                                    const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
-    v8d high[2], low[2], none[KERNEL_COLUMNS];
+    v8d high[2], low[2], none[2][KERNEL_COLUMNS];
     int64_t lost = 0, x[KERNEL_LANES];
     v8l v[2], scale[2], whole[2] = { all_l(-1), all_l(-1) };
     int left;
@@ -745,8 +750,8 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
         add_term(TO(v8d, v[h] & 0x7fffffff), &high[h], &low[h]);
     }
     UNROLL for (int d = 0; d < KERNEL_COLUMNS; d++)
-        none[d] = all_d(0);
-    left = store_sums(c, b, i, j0, cols, high, low, whole, none, none, scale);
+        none[0][d] = none[1][d] = all_d(0);
+    left = store_sums(c, b, i, j0, cols, high, low, whole, none, scale);
     if (!left)
         return 0;
     STORE(x, v[0]);
