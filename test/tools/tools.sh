@@ -468,6 +468,8 @@ for t in ['f2', 'f4', '>f8', 'i1', 'u1', '>i2', 'i4', 'i8', 'u2', '?']:
     np.save('a_%s.npy' % t.strip('>?') if t != '?' else 'a_bool.npy', a)
 np.save('fortran.npy', np.asfortranarray(r.random((5, 7))))
 np.save('right.npy', r.random((7, 3)))
+np.save('mixed.npy', np.vstack([r.random((64, 300)), np.exp(12 * r.standard_normal((64, 300)))]).astype('f4'))
+np.save('plain.npy', r.random((300, 64)).astype('f4'))
 np.save('image.npy', r.random((2, 4, 6, 5)).astype('f4'))
 np.save('filters.npy', r.random((6, 2, 3, 3)).astype('f4'))
 np.save('signal.npy', r.random((2, 4, 9)).astype('f4'))
@@ -482,6 +484,11 @@ import numpy as np
 a = np.load('$a.npy').astype('f8'); b = np.load('right.npy')
 print('close' if np.allclose(np.load('out.npy'), a @ b, rtol=1e-14) else 'off')"
     done
+    # the source of each part of a mixed product
+    expect 0 '^_f16 _f32 $' sh -c '"$@" --source | sed -n "s/.*\.unit = UNIT\(_[a-z0-9]*\),.*/\1/p" | tr "\n" " "' run \
+        "$limber" plan gemm mixed.npy plain.npy --scheme fp32-f+native --backend llvm
+    expect 0 '^2$' sh -c '"$@" --source --target sm_90a | grep -c "^/\* ---- kernel of part [12] ---- \*/"' run \
+        "$limber" plan gemm mixed.npy plain.npy --scheme fp32-f+native
     expect 0 'error +0(\.[0-4][0-9]*)? ulp' "$limber" conv image.npy filters.npy --groups 2 --pad 1 --stride 2,1 --contract correct --check
     expect 1 'groups' "$limber" conv image.npy filters.npy --groups 3
     expect 0 '^result    2 x 6 x 4 x 3 of f32$' "$limber" plan conv image.npy filters.npy --groups 2
