@@ -12,7 +12,6 @@
 /* A call and the plan that is to compute it. */
 struct planned_call {
     limber_context *ctx;
-    const char *text;
     const struct plan *plan;
     const struct problem *p;
     struct report *r;
@@ -171,7 +170,9 @@ static bool check_mask(const struct planned_call *x, int side, const struct mask
  * plan, on the spare one. */
 static bool make_kernel(const struct planned_call *x, struct entry *e, struct diag *d)
 {
-    struct compile_inputs m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };
+    struct compile_inputs m = { .ctx = x->ctx,
+                                .machine = &x->ctx->machine,
+                                .stated = x->p->given->text };
     struct diag why = { 0 };
 
     if (limber_make_kernel(&m, e, &why))
@@ -194,7 +195,7 @@ static bool run_here(void *arg, struct diag *d)
     const struct planned_call *x = arg;
     struct scan_result f = { 0 };
     struct entry e = { .kernel = NULL };
-    struct step step = { .p = x->p, .f = &f, .e = &e, .report = x->r };
+    struct step step = { .p = x->p, .f = &f, .e = &e, .report = x->r, .finish = x->p->finish };
     double start = limber_now();
     bool ok;
 
@@ -224,10 +225,19 @@ static bool run_here(void *arg, struct diag *d)
     return ok;
 }
 
-/* Computes a call by the caller's plan, which was read from `text`. */
-bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
-                            const struct problem *p, struct report *r, struct diag *d)
+/* Computes a call by the caller's plan, and logs it. */
+bool limber_engine_run_plan(limber_context *ctx, const struct problem *p, struct report *r,
+                            struct diag *d)
 {
-    return limber_with_stack(STACK_run, run_here, &(struct planned_call){ ctx, text, plan, p, r },
-                             d);
+    const bool logs = ctx->tells.verbose > 0;
+    struct report own;
+    struct planned_call x = { ctx, p->given->plan, p, r ? r : logs ? &own : NULL };
+
+    if (x.r)
+        limber_report_clear(x.r);
+    if (!limber_with_stack(STACK_run, run_here, &x, d))
+        return false;
+    if (logs)
+        limber_call_log(ctx, p, x.r);
+    return true;
 }

@@ -127,6 +127,8 @@ expect 0 '^products ' "$limber" execute bound.lir a.mtx a.mtx -o again.mtx
 expect 0 same sh -c 'cmp made.mtx again.mtx && echo same'
 expect 0 '"scheme":.*ozaki1-i8' "$limber" execute bound.lir a.mtx a.mtx --json --backend interp
 grep -v 'acc=0 ' bound.lir > less.lir
+expect 0 '^epilogue  %1 = neg %x$' "$limber" execute bound.lir a.mtx a.mtx --epilogue '%1 = neg %x' -o neg.csv
+expect 0 '^-7,-10 -15,-22 $' sh -c 'tr "\n" " " < neg.csv'
 expect 1 'without the row %' "$limber" execute less.lir a.mtx a.mtx -o none.mtx
 expect 2 . ls none.mtx
 expect 2 'a plan and two files, 1 given' "$limber" execute bound.lir
