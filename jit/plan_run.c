@@ -166,6 +166,28 @@ static bool check_mask(const struct planned_call *x, int side, const struct mask
     return true;
 }
 
+/* Checks that the plan keeps its contract for a k below its class, for which `native` allows less
+ * error than the plan's text. */
+static bool check_small_k(const struct planned_call *x, struct diag *d)
+{
+    struct plan p = { 0 };
+    bool ok;
+
+    if (!limber_errs_natively(x->plan->promise) || x->p->k == 0 ||
+        (double)x->p->k >= limber_smallest_k(x->plan))
+        return true;
+    ok = limber_plan_copy(&p, x->plan) ||
+         limber_fail(d, LIMBER_STATUS_NO_MEMORY, "plan: out of memory");
+    ok = ok &&
+         limber_passes_run(&p, &x->ctx->machine.target, limber_passes_of(&p),
+                           (struct pass_watch){ NULL, NULL }, d) &&
+         limber_check_bound(&p, (double)x->p->k, d);
+    limber_plan_clear(&p);
+    if (!ok)
+        limber_fail_in(d, "plan");
+    return ok;
+}
+
 /* Makes the plan's kernel, on the context's machine or, if its backend does not support the
  * plan, on the spare one. */
 static bool make_kernel(const struct planned_call *x, struct entry *e, struct diag *d)
@@ -201,7 +223,7 @@ static bool run_here(void *arg, struct diag *d)
 
     if (!check_call(x, d) ||
         (limber_simulates(&x->p->contract) && !limber_simulate_check(x->p, d)) ||
-        !make_kernel(x, &e, d))
+        !check_small_k(x, d) || !make_kernel(x, &e, d))
         return false;
     if (x->p->m == 0 || x->p->n == 0 || x->p->groups == 0) {
         limber_entry_clear(&e);

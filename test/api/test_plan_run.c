@@ -517,6 +517,46 @@ static void plans_for_other_machines(void **state)
     limber_destroy(llvm);
 }
 
+/* A plan of a contract that allows less for a smaller k runs below its class only if its bound is
+ * small enough there.  Plans of one FP32 product are, plans of FP16 limbs are not. */
+static void small_k_keeps_the_contract(void **state)
+{
+    static const char head[] = "plan gemm promise=native wanted=%s kbits=10 budget=any {\n"
+                               "  %%a = arg index=0 emin=-40 emax=3 spread=12 width=36 sig=24 "
+                               "sign=signed special=0 : f32[m,k]\n"
+                               "  %%b = arg index=1 emin=-40 emax=3 spread=12 width=36 sig=24 "
+                               "sign=signed special=0 : f32[k,n]\n"
+                               "  %%c = gemm %%a %%b : exact[m,n]\n"
+                               "  %%d = epilogue %%c alpha=one beta=zero wrap=0 : f32[m,n]\n"
+                               "  ret %%d\n"
+                               "}\n";
+    float c[M * N];
+    limber_problem p = problem_of(LIMBER_F32, c);
+    char text[800];
+
+    (void)state;
+    for (int i = 0; i < M * K; i++)
+        af[i] = 1 + (float)(i % 7) / 8;
+    for (int i = 0; i < K * N; i++)
+        bf[i] = 1 + (float)(i % 5) / 8;
+    p.m = p.n = 2;
+    p.c.row_stride = 2;
+    snprintf(text, sizeof text, head, "native");
+    for (p.k = 0; p.k < 3; p.k++)
+        if (limber_run_plan(ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+            fail_msg("k = %d: %s", (int)p.k, limber_error_text());
+    snprintf(text, sizeof text, head, "fp32-f");
+    p.k = 2;
+    refused(ctx, text, &p, LIMBER_STATUS_NO_SCHEME, "exceeds what the contract allows");
+    refused(ctx, text, &p, LIMBER_STATUS_NO_SCHEME,
+            "at k = 2, and one plan serves all k up to 1024");
+    p.m = p.n = 1;
+    p.a.row_stride = p.k = 257;
+    p.b.row_stride = 1;
+    if (limber_run_plan(ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +569,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(other_data_is_refused),
         cmocka_unit_test(plans_for_other_machines),
+        cmocka_unit_test(small_k_keeps_the_contract),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
