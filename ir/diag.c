@@ -73,6 +73,14 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
     return false;
 }
 
+/* Records the error of another diag in d, unless d has one already.  Always returns false. */
+bool limber_fail_again(struct diag *d, const struct diag *why)
+{
+    if (d && d->status == LIMBER_STATUS_OK)
+        *d = *why;
+    return false;
+}
+
 /* Prepends "where: " to the text of an error, if there is one, and shortens the text if
  * necessary. */
 void limber_fail_in(struct diag *d, const char *where)

@@ -20,15 +20,23 @@
  * caller restores with uselocale.  limber_text_add and limber_fail do not need this. */
 locale_t limber_plain_numbers(void);
 
+/* Numbers of a call that plans know by their classes: k, and the spread of a line's exponents. */
+enum { CLASS_OF_k = 1, CLASS_OF_spread = 2 };
+
 /* The first error of a call: its status, and a message with the path to where it occurred. */
 struct diag {
     limber_status status;
+    unsigned
+        by_class; /* which numbers in the message are a class's, not the caller's: CLASS_OF_... */
     char text[480];
 };
 
 /* Records an error, unless d has one already.  Always returns false. */
 bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Records the error `why`, which a diag of its own has, unless d has one already.  Always returns
+ * false. */
+bool limber_fail_again(struct diag *d, const struct diag *why);
 /* Puts "where: " in front of the recorded message. */
 void limber_fail_in(struct diag *d, const char *where);
 

@@ -427,7 +427,7 @@ static bool make_on_machine(const struct compile_inputs *m, struct entry *e, str
     }
     if (ok && !load_from_disk(m, e) && !(may_be_prebuilt(m) && load_prebuilt(m, e, &why)))
         ok = why.status && why.status != LIMBER_STATUS_NOT_READY ?
-                 limber_fail(d, why.status, "%s", why.text) :
+                 limber_fail_again(d, &why) :
                  compile_where_allowed(m, &plan, e, d);
     limber_plan_clear(&plan);
     return ok;
@@ -456,7 +456,7 @@ static bool make_here(void *arg, struct diag *d)
         limber_context_interprets(m.ctx, why.text);
         ok = make_on_machine(&m, e, d);
     } else if (!ok) {
-        limber_fail(d, why.status, "%s", why.text);
+        limber_fail_again(d, &why);
     }
     if (!ok) {
         free(e->stated);

@@ -36,6 +36,8 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct acce
     const struct directed_result to = { p->contract.rounding, p->c, p->at.step_c, p->at.each_c };
     struct engine_arguments r;
 
+    if (p->given)
+        return limber_engine_run_plan(ctx, p, report, d);
     if (p->contract.rounding)
         return limber_directed_run(ctx, p, &to, 1, report, d);
     if (limber_has_stack(STACK_run) && !limber_simulates(&p->contract))

@@ -83,10 +83,10 @@ void limber_parts_shares(struct text *out, const struct report *r);
 void limber_report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f);
 
-/* plan_run.c: computes a call by the caller's plan.  `plan`: the plan that was read from `text`.
- * After a failure C is unchanged. */
-bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
-                            const struct problem *p, struct report *r, struct diag *d);
+/* plan_run.c: computes a call by the caller's plan, p->given.  r may be NULL.  After a failure C is
+ * unchanged. */
+bool limber_engine_run_plan(limber_context *ctx, const struct problem *p, struct report *r,
+                            struct diag *d);
 
 /* Makes the kernel of a plan in text form, unless it is on disk, and does not keep it in memory. */
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,

@@ -152,7 +152,7 @@ static bool compute_price(limber_context *ctx, const struct kernel_key *key, str
     if (!ok && why.status == LIMBER_STATUS_NO_SCHEME)
         ok = true;
     else if (!ok)
-        limber_fail(d, why.status, "%s", why.text);
+        limber_fail_again(d, &why);
     limber_plan_clear(&plan);
     return ok;
 }
@@ -355,6 +355,26 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
     return !*why || limber_fail(d, LIMBER_STATUS_DEVICE, "%s", why);
 }
 
+/* Adds the call's own k, and the spreads of exponents that a scan has found (f, or NULL), to an
+ * error that names their classes.  Returns ok. */
+static bool name_own(bool ok, const struct problem *p, const struct scan_result *f, struct diag *d)
+{
+    char own[120];
+
+    if (ok)
+        return true;
+    if (f && d->by_class & CLASS_OF_spread) {
+        snprintf(own, sizeof own, "%%a spreads over %d, %%b over %d binades", f->all_a.spread,
+                 f->all_b.spread);
+        limber_fail_in(d, own);
+    }
+    if (d->by_class & CLASS_OF_k) {
+        snprintf(own, sizeof own, "k = %lld", (long long)p->k);
+        limber_fail_in(d, own);
+    }
+    return false;
+}
+
 /* Gets the kernel of a key, and makes it if needed.  Fails if may_interpret refuses the
  * interpreter. r: NULL, or gets the facts of the kernel's plan. */
 static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
@@ -398,7 +418,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     bool stays = p->queue && p->queue->capture, ok;
     struct step step = { .p = p, .f = f, .report = r, .finish = p->finish };
 
-    if (!find_entry(ctx, p, key, &step.e, r, d))
+    if (!name_own(find_entry(ctx, p, key, &step.e, r, d), p, f, d))
         return false;
     stays = stays && step.e->backend->device_ops;
     ok = (!stays || add_recordable(ctx, p, key, d)) && launch_kernel(ctx, &step, key, d);
@@ -485,7 +505,7 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
         ok = run_kernel(ctx, &w.rest, f, key, r, &why);
     }
     if (!limber_on_miss_finish(ctx, p, &w, ok))
-        return limber_fail(d, why.status, "%s", why.text);
+        return limber_fail_again(d, &why);
     if (r && w.report.rows) {
         if (!ok || w.rest.m == 0)
             *r = w.report;
@@ -523,7 +543,7 @@ bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *
         return false;
     job.key = *key;
     *ready = waits_for_kernel(s->p) || is_ready_or_unmakeable(ctx, &job);
-    return !*ready || find_entry(ctx, s->p, key, &s->e, s->report, d);
+    return !*ready || name_own(find_entry(ctx, s->p, key, &s->e, s->report, d), s->p, s->f, d);
 }
 
 /* Computes the workspace, in bytes, that a key's kernel needs. several: the launch is one of
@@ -537,7 +557,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
     struct maps maps;
     struct entry *e;
 
-    if (!limber_get_entry(ctx, key, &e, NULL, d))
+    if (!name_own(limber_get_entry(ctx, key, &e, NULL, d), p, NULL, d))
         return false;
     for (int i = 0; i < 2; i++)
         call.keep[i] =
@@ -577,9 +597,11 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
            workspace_of(ctx, p, &key, true, least, best, d);
 }
 
-/* Runs the passes on a key's plan, writes each stage to `out`, and fills the report's facts. */
-static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
-                       struct text *out, struct report *r, struct diag *d)
+/* Runs the passes on the plan of a key, which was made from the scan f.  Writes each stage to
+ * `out`, and fills the report's facts. */
+static bool trace_plan(limber_context *ctx, const struct problem *p, const struct scan_result *f,
+                       const struct kernel_key *key, struct text *out, struct report *r,
+                       struct diag *d)
 {
     struct trace trace = { .out = out };
     struct facts facts = { .rows = 0 };
@@ -596,7 +618,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
     }
     limber_trace_clear(&trace);
     limber_plan_clear(&plan);
-    return ok;
+    return name_own(ok, p, f, d);
 }
 
 /* Plans a product of a single group whose masks (what scans found in A and B) are known. */
@@ -609,7 +631,8 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
     };
     struct kernel_key key;
 
-    return limber_kernel_key_make(ctx, &key, p, &f, d) && trace_plan(ctx, p, &key, out, report, d);
+    return limber_kernel_key_make(ctx, &key, p, &f, d) &&
+           trace_plan(ctx, p, &f, &key, out, report, d);
 }
 
 /* Makes the function for products of one shape, without a scan of operands.  *address: its entry
@@ -706,8 +729,9 @@ static enum ran plan_kernel_workspace(struct attempt *x, bool batch, size_t *lea
 static enum ran plan_plan_kernel(struct attempt *x, struct text *out, struct cut *cut)
 {
     (void)cut;
-    return limber_attempt_scan(x) && trace_plan(x->ctx, x->p, x->key, out, x->r, x->d) ? RAN_done :
-                                                                                         RAN_failed;
+    return limber_attempt_scan(x) && trace_plan(x->ctx, x->p, &x->f, x->key, out, x->r, x->d) ?
+               RAN_done :
+               RAN_failed;
 }
 
 const struct way limber_way_kernel = { .plans = true,

@@ -12,7 +12,6 @@
 /* A call and the plan that is to compute it. */
 struct planned_call {
     limber_context *ctx;
-    const char *text;
     const struct plan *plan;
     const struct problem *p;
     struct report *r;
@@ -167,11 +166,35 @@ static bool check_mask(const struct planned_call *x, int side, const struct mask
     return true;
 }
 
+/* Checks that the plan keeps its contract for a k below its class, for which `native` allows less
+ * error than the plan's text. */
+static bool check_small_k(const struct planned_call *x, struct diag *d)
+{
+    struct plan p = { 0 };
+    bool ok;
+
+    if (!limber_errs_natively(x->plan->promise) || x->p->k == 0 ||
+        (double)x->p->k >= limber_smallest_k(x->plan))
+        return true;
+    ok = limber_plan_copy(&p, x->plan) ||
+         limber_fail(d, LIMBER_STATUS_NO_MEMORY, "plan: out of memory");
+    ok = ok &&
+         limber_passes_run(&p, &x->ctx->machine.target, limber_passes_of(&p),
+                           (struct pass_watch){ NULL, NULL }, d) &&
+         limber_check_bound(&p, (double)x->p->k, d);
+    limber_plan_clear(&p);
+    if (!ok)
+        limber_fail_in(d, "plan");
+    return ok;
+}
+
 /* Makes the plan's kernel, on the context's machine or, if its backend does not support the
  * plan, on the spare one. */
 static bool make_kernel(const struct planned_call *x, struct entry *e, struct diag *d)
 {
-    struct compile_inputs m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };
+    struct compile_inputs m = { .ctx = x->ctx,
+                                .machine = &x->ctx->machine,
+                                .stated = x->p->given->text };
     struct diag why = { 0 };
 
     if (limber_make_kernel(&m, e, &why))
@@ -194,13 +217,13 @@ static bool run_here(void *arg, struct diag *d)
     const struct planned_call *x = arg;
     struct scan_result f = { 0 };
     struct entry e = { .kernel = NULL };
-    struct step step = { .p = x->p, .f = &f, .e = &e, .report = x->r };
+    struct step step = { .p = x->p, .f = &f, .e = &e, .report = x->r, .finish = x->p->finish };
     double start = limber_now();
     bool ok;
 
     if (!check_call(x, d) ||
         (limber_simulates(&x->p->contract) && !limber_simulate_check(x->p, d)) ||
-        !make_kernel(x, &e, d))
+        !check_small_k(x, d) || !make_kernel(x, &e, d))
         return false;
     if (x->p->m == 0 || x->p->n == 0 || x->p->groups == 0) {
         limber_entry_clear(&e);
@@ -224,10 +247,19 @@ static bool run_here(void *arg, struct diag *d)
     return ok;
 }
 
-/* Computes a call by the caller's plan, which was read from `text`. */
-bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
-                            const struct problem *p, struct report *r, struct diag *d)
+/* Computes a call by the caller's plan, and logs it. */
+bool limber_engine_run_plan(limber_context *ctx, const struct problem *p, struct report *r,
+                            struct diag *d)
 {
-    return limber_with_stack(STACK_run, run_here, &(struct planned_call){ ctx, text, plan, p, r },
-                             d);
+    const bool logs = ctx->tells.verbose > 0;
+    struct report own;
+    struct planned_call x = { ctx, p->given->plan, p, r ? r : logs ? &own : NULL };
+
+    if (x.r)
+        limber_report_clear(x.r);
+    if (!limber_with_stack(STACK_run, run_here, &x, d))
+        return false;
+    if (logs)
+        limber_call_log(ctx, p, x.r);
+    return true;
 }

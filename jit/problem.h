@@ -27,6 +27,12 @@ struct part_of_product {
     struct first_pass first_pass; /* the first pass that was chosen for the whole product */
 };
 
+/* A plan of the caller's that computes a call: its text, and what was read from it. */
+struct given_plan {
+    const char *text;
+    const struct plan *plan;
+};
+
 /* A call whose arguments were checked.  a and b are the left and right operands of its products;
  * for a convolution these are the matrices that ir/conv.h calls filters and patches.  The product
  * of a group is m x k by k x n. */
@@ -47,6 +53,7 @@ struct problem {
     enum counts count; /* which events in a simulated unit are counted */
     bool transposed; /* the product is transposed: a and b are the caller's b and a, and so is c */
     struct part_of_product part;
+    const struct given_plan *given; /* the caller's plan, which computes the call; or NULL */
     limber_prepared *kept[2]; /* [a, b]: the prepared operand, or NULL */
     int64_t kept_part; /* prepared filters: index of the window's part (ir/conv.h); else 0 */
     /* the caller's steps for each block of C, for a product of one group; or NULL */

@@ -13,6 +13,7 @@
 #include "passes/scheme.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Returns by how many powers of two the stored exponent of an element may exceed the exponent of
  * its value.  Only subnormals have such a difference, in limbs that are the operand's own elements
@@ -234,20 +235,28 @@ static void critical_ks(const struct plan *p, double least, double most, double 
         at[i] = fmin(fmax(at[i], least), most);
 }
 
+/* Returns the smallest k of the plan's class, for which it must keep the contract. */
+double limber_smallest_k(const struct plan *p)
+{
+    const struct node *out = limber_plan_find(p, OP_epilogue);
+    double u = result_roundoff(p), most = ldexp(1, p->kbits);
+
+    /* the plan's text states the budget, which may claim more than the class's smallest k has */
+    if (!limber_errs_natively(p->promise) || u == 0)
+        return most;
+    return fmin(
+        fmax(fmin(p->budget, limber_stated_budget(p, out->type.format)) / u - 2 + p->roundings, 1),
+        most);
+}
+
 /* Returns the smallest difference of budget and spent error over all k that the plan must compute
  * (its class); *k is the k with this minimum. */
 static double smallest_slack(const struct plan *p, double *k)
 {
-    const struct node *out = limber_plan_find(p, OP_epilogue);
-    double u = result_roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS],
-           slack = INFINITY;
+    double most = ldexp(1, p->kbits), at[POINTS], slack = INFINITY;
 
     *k = most;
-    /* the plan's text states the budget, which may claim more than the class's smallest k has */
-    if (limber_errs_natively(p->promise) && u > 0)
-        least = fmax(
-            fmin(p->budget, limber_stated_budget(p, out->type.format)) / u - 2 + p->roundings, 1);
-    critical_ks(p, least, most, at);
+    critical_ks(p, limber_smallest_k(p), most, at);
     for (int i = 0; i < POINTS; i++) {
         double s = limber_allowed_error(p, at[i]) - limber_error_bound(p, at[i]);
 
@@ -272,19 +281,24 @@ double limber_smallest_slack(const struct plan *p)
  * bounds, nine where they differ by less than a tenth. */
 static bool fail_by_bound(const struct plan *p, double k, struct diag *d)
 {
-    const double bound = limber_error_bound(p, k), allowed = limber_allowed_error(p, k),
-                 most = ldexp(1, p->kbits);
+    const double bound = limber_error_bound(p, k), allowed = limber_allowed_error(p, k);
     const int digits = bound < 1.1 * allowed ? 9 : 2;
+    char at[80] = ""; /* a contract without any error is broken for every k */
 
-    if (k < most)
-        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "its bound %.*g |A||B| exceeds what the contract allows (%.*g) for the "
-                           "inner dimension %.0f; a plan serves all up to %.0f",
-                           digits, bound, digits, allowed, k, most);
+    if (allowed > 0)
+        snprintf(at, sizeof at, " at k = %.0f, and one plan serves all k up to %.0f", k,
+                 ldexp(1, p->kbits));
+    d->by_class = allowed > 0 ? CLASS_OF_k : 0;
     return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "its bound %.*g |A||B| exceeds what the contract allows (%.*g) for inner "
-                       "dimensions up to %.0f",
-                       digits, bound, digits, allowed, most);
+                       "its bound %.*g |A||B| exceeds what the contract allows (%.*g)%s", digits,
+                       bound, digits, allowed, at);
+}
+
+/* Fails if the error bound of a plan after the passes exceeds the contract's at this k, which may
+ * be below the plan's class. */
+bool limber_check_bound(const struct plan *p, double k, struct diag *d)
+{
+    return limber_error_bound(p, k) <= limber_allowed_error(p, k) || fail_by_bound(p, k, d);
 }
 
 /* Computes the plan's error bound in p->spent.  Fails if more rows are missing in the product

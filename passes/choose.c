@@ -257,6 +257,7 @@ static bool fail_no_scheme(struct plan *p, const struct diag *only, struct diag 
 bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
 {
     struct diag last = { 0 };
+    unsigned by_class = 0;
     struct scheme_list named = { 0 };
     const struct scheme *best = NULL, *s;
     double least = INFINITY;
@@ -286,13 +287,16 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
             }
         } else {
             if (why.status == LIMBER_STATUS_NO_MEMORY)
-                return limber_fail(d, why.status, "%s", why.text);
+                return limber_fail_again(d, &why);
             limber_text_add(&p->refused, "%s: refused: %s\n", s->name, why.text);
+            by_class |= why.by_class;
             last = why;
         }
     }
-    if (!best)
+    if (!best) {
+        d->by_class = p->wanted ? last.by_class : by_class;
         return fail_no_scheme(p, &last, d);
+    }
     p->scheme = best->name;
     p->cost = least;
     return true;

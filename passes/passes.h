@@ -42,6 +42,12 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
 
 /* Returns the error that the contract allows for inner dimension k, relative to |A||B|. */
 double limber_allowed_error(const struct plan *p, double k);
+/* Returns the smallest k of the plan's class, for which it must keep the contract.  2^kbits if the
+ * contract does not depend on k. */
+double limber_smallest_k(const struct plan *p);
+/* Fails if the error bound of a plan after the passes exceeds the contract's at this k, which may
+ * be below the plan's class. */
+bool limber_check_bound(const struct plan *p, double k, struct diag *d);
 
 /* Predicts the memory traffic of a plan, after all passes, between L2 and the memory beyond, at
  * m = n = k = size on one core.  Zeros if the plan has no cache blocks of a CPU.  In tile.c. */

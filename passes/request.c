@@ -35,27 +35,43 @@ bool limber_is_coarse(const struct product_request *r, const struct target *t)
 
 /* The classes of k, as log2 of the largest k of a class.  A kernel computes the values of k that
  * are in its class and in no smaller class.  The limits are the chain lengths at which limbs change
- * their number of bits. */
-static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 28, 31, 40, 62 };
+ * their number of bits, and LEAST_SUMS. */
+static const int k_classes[] = { 0, 4, 6, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 28, 31, 40, 62 };
 
-/* Returns the class of k: log2 of the smallest power of two in a list that is at least k. */
-static int k_class(int64_t k)
+/* A class of the contract `native` only.  What `native` allows grows with k, and a plan must keep
+ * it for the smallest k of its class.  The truncated sums of an H100 keep it from k = 52 on, so
+ * they may serve the class above this one. */
+enum { LEAST_SUMS = 6 };
+
+/* True if the i-th class is one of this promise. */
+static bool has_class(limber_promise promise, size_t i)
+{
+    return k_classes[i] != LEAST_SUMS || promise == LIMBER_CONTRACT_NATIVE;
+}
+
+/* Returns the class of a product's k: log2 of the smallest power of two in a list that is at least
+ * k. */
+static int k_class(const struct product_request *r)
 {
     size_t i = 0;
 
-    while (i + 1 < COUNT(k_classes) && k > (int64_t)1 << k_classes[i])
+    while (i + 1 < COUNT(k_classes) &&
+           (r->k > (int64_t)1 << k_classes[i] || !has_class(r->contract->promise, i)))
         i++;
     return k_classes[i];
 }
 
 /* Returns the smallest k of a class (the values of k that one kernel computes).  An error bound for
  * k = 1 also holds for k = 0, which has no error. */
-static double least_k(int kbits)
+static double least_k(limber_promise promise, int kbits)
 {
     double least = 1;
 
-    for (size_t i = 1; i < COUNT(k_classes) && k_classes[i] <= kbits; i++)
-        least = ldexp(1, k_classes[i - 1]) + 1;
+    for (size_t i = 1, last = 0; i < COUNT(k_classes) && k_classes[i] <= kbits; i++)
+        if (has_class(promise, i)) {
+            least = ldexp(1, k_classes[last]) + 1;
+            last = i;
+        }
     return least;
 }
 
@@ -160,7 +176,7 @@ bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
     if (r->contract->promise != LIMBER_CONTRACT_BITS)
         return r->contract->promise != LIMBER_CONTRACT_CORRECT;
     return !scaled && (a->zero || b->zero ||
-                       (high + k_class(r->k) < limber_format_emax(r->c) &&
+                       (high + k_class(r) < limber_format_emax(r->c) &&
                         low - r->contract->bits > limber_format_emin(r->c) + 8));
 }
 
@@ -176,7 +192,7 @@ bool limber_needs_integers(const struct product_request *r)
 bool limber_estimates_slices(const struct product_request *r)
 {
     return r->contract->promise == LIMBER_CONTRACT_FAST && r->contract->slices == 0 &&
-           limber_slice_step(r->contract->scheme, k_class(r->k)) > 0;
+           limber_slice_step(r->contract->scheme, k_class(r)) > 0;
 }
 
 /* Returns the most slices that an operand has if none of its bits is left out. */
@@ -202,7 +218,7 @@ int limber_slices_needed(const struct product_request *r, const struct mask *a,
 {
     enum { MOST = 64, BLOCK = 512 };
     const char *scheme = r->contract->scheme;
-    int step = limber_slice_step(scheme, k_class(r->k)), spare = limber_slice_spare(scheme);
+    int step = limber_slice_step(scheme, k_class(r)), spare = limber_slice_spare(scheme);
     int most = all_slices(a, step, spare) + all_slices(b, step, spare) - 1;
     double k = (double)r->k, allowed = 0.2 * limber_format_roundoff(r->c);
     int d = spare; /* slices in bytes (spare 2) must be two, since a single one is not balanced */
@@ -280,7 +296,7 @@ int limber_first_pass_bits(const struct product_request *r, const struct target 
 
     if (!isfinite(least))
         return 0;
-    bits = first_pass_class(sig + k_class(r->k) + 6 + MARGIN + (int)ceil(-least),
+    bits = first_pass_class(sig + k_class(r) + 6 + MARGIN + (int)ceil(-least),
                             limber_is_coarse(r, t), sig > 64 || r->contract->scheme);
     spared += full_bits(r, a) > bits ? full_bits(r, a) - bits : 0;
     spared += full_bits(r, b) > bits ? full_bits(r, b) - bits : 0;
@@ -301,7 +317,7 @@ bool limber_wants_chains(const struct product_request *r, const struct target *t
  * its row and its column. */
 double limber_chain_share(const struct product_request *r)
 {
-    return ldexp(1, limber_chain_error(k_class(r->k)));
+    return ldexp(1, limber_chain_error(k_class(r)));
 }
 
 /* Returns a bound on the share of elements that binary64 sums leave uncertain: the largest r of a
@@ -330,7 +346,7 @@ bool limber_wants_pairs(const struct product_request *r, const struct target *t)
  * exponent is from docs/accuracy.md, "Scaled pairs". */
 double limber_pair_share(const struct product_request *r)
 {
-    return ldexp(1, 2 + 2 * (k_class(r->k) + 1) - 106);
+    return ldexp(1, 2 + 2 * (k_class(r) + 1) - 106);
 }
 
 /* Returns a bound on the share of elements that double-double sums leave uncertain: the largest r
@@ -442,7 +458,7 @@ void limber_request_class(struct request_class *out, const struct product_reques
     unsigned use = use_of_classes(r, t, coarse);
 
     memset(out, 0, sizeof *out);
-    out->kbits = k_class(r->k);
+    out->kbits = k_class(r);
     out->bits = promise == LIMBER_CONTRACT_BITS ? r->contract->bits : 0;
     if (coarse && (promise == LIMBER_CONTRACT_BITS || promise == LIMBER_CONTRACT_CORRECT)) {
         out->kbits = coarse_k_class(out->kbits);
@@ -468,7 +484,8 @@ double limber_stated_budget(const struct plan *p, limber_format c)
 
     switch (p->promise) {
     case LIMBER_CONTRACT_REPRODUCIBLE:
-    case LIMBER_CONTRACT_NATIVE: return fmax(least_k(p->kbits) + 2 - p->roundings, 0) * u;
+    case LIMBER_CONTRACT_NATIVE:
+        return fmax(least_k(p->promise, p->kbits) + 2 - p->roundings, 0) * u;
     case LIMBER_CONTRACT_BITS: return ldexp(1, -p->bits) - p->roundings * u;
     case LIMBER_CONTRACT_FAST:
     case LIMBER_CONTRACT_SIMULATE: return INFINITY;

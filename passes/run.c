@@ -61,7 +61,7 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
             w.visit(w.user, pass->name, p);
         if (!limber_plan_verify(p, &broken))
             return broken.status == LIMBER_STATUS_NO_MEMORY ?
-                       limber_fail(d, broken.status, "%s", broken.text) :
+                       limber_fail_again(d, &broken) :
                        limber_fail(d, LIMBER_STATUS_INTERNAL, "pass %s broke the plan: %s",
                                    pass->name, broken.text);
     }

@@ -518,7 +518,7 @@ static bool try_attempts(struct reveal *r, struct term *term, struct text *tree,
     if (found)
         return good;
     return first.status ?
-               limber_fail(d, first.status, "%s", first.text) :
+               limber_fail_again(d, &first) :
                limber_fail(
                    d, LIMBER_STATUS_BAD_ARGUMENT,
                    "k = %lld: the range of operands or sums is too narrow for a term beside "

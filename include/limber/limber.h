@@ -775,8 +775,9 @@ LIMBER_API limber_status limber_plan_source(limber_context *ctx, const char *pla
  * after them; then its limbs and rows need not be those that the library would choose, if the pass
  * `bound` accepts them.  A plan that the backend does not support is interpreted, unless the
  * context names the backend.
- * problem  as of limber_run, with a real product, a batch or a convolution; no epilogue, no
- *          prepared operands, and no contract, which the plan states.  report may be NULL.
+ * problem  as of limber_run, without prepared operands, and without a contract, which the plan
+ *          states.  For complex matrices the plan is of the real product with inner dimension 2k,
+ *          with an epilogue of the product before the steps.  report may be NULL.
  * Errors   BAD_ARGUMENT (the text names what of the call is not what the plan is for), NO_SCHEME
  *          (no bound, or the backend does not support the plan), else those of limber_run. */
 LIMBER_API limber_status limber_run_plan(limber_context *ctx, const char *plan,

@@ -79,9 +79,10 @@ void limber_widen_end(limber_context *ctx, void *const memory[2]);
 /* modular.c: computes a product modulo a number.  r may be NULL. */
 bool limber_modular_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
-/* complex.c: computes a complex product.  r may be NULL. */
-bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
-                        struct diag *d);
+/* complex.c: computes a complex product.  given: the caller's plan of its real product, or NULL.  r
+ * may be NULL. */
+bool limber_complex_run(limber_context *ctx, const limber_problem *p,
+                        const struct given_plan *given, struct report *r, struct diag *d);
 
 /* gemm.c: if a product with these sizes, strides, formats and contract (a form) was accepted before
  * and the addresses are valid, converts it to the engine's structure *to and returns its form, to

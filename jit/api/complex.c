@@ -390,6 +390,7 @@ static bool multiply_real(const struct complex_product *x, limber_format fc, str
         .alpha = alpha,
         .beta = beta,
         .queue = x->queue,
+        .given = x->given,
     };
     char *copy = NULL, *written = NULL;
     bool ok;
@@ -536,14 +537,14 @@ static limber_matrix transpose_matrix(limber_matrix m)
 /* Replaces the product by C^T = B^T A^T if only the columns of C are contiguous, or if A is one
  * row: the matrix B is then the left operand, which need not be expanded.  Reproducible products
  * are not transposed, because that would exchange terms of imaginary parts, whose order is
- * promised. */
+ * promised, nor are those of the caller's plan, which states the formats of A and B. */
 static void transpose(struct complex_product *x)
 {
     const limber_batch t = x->batch;
     struct pairs a = x->a;
     int64_t m = x->m;
 
-    if (limber_order(&x->contract) || x->n == 1 ||
+    if (limber_order(&x->contract) || x->given || x->n == 1 ||
         (x->m > 1 && (x->c.col_stride == 1 || x->c.row_stride != 1)))
         return;
     x->a = (struct pairs){ transpose_matrix(x->b.m), x->b.conj };
@@ -590,7 +591,7 @@ static const void *matrix_at(const void *data, const void *const *address, int64
 
 /* Returns the arguments of product g of a batch, or of the only product. */
 static struct complex_product product_of(limber_context *ctx, const limber_problem *p, int64_t g,
-                                         struct report *r)
+                                         const struct given_plan *given, struct report *r)
 {
     const limber_batch *t = p->batch;
     struct complex_product x = {
@@ -605,6 +606,7 @@ static struct complex_product product_of(limber_context *ctx, const limber_probl
         .alpha = p->alpha,
         .beta = p->beta,
         .report = r,
+        .given = given,
     };
 
     if (t) {
@@ -639,7 +641,7 @@ static int64_t count_matrices_on_device(limber_context *ctx, const limber_proble
     int64_t found = 0;
 
     for (int64_t g = 0; g < p->batch->count; g++) {
-        struct complex_product x = product_of(ctx, p, g, NULL);
+        struct complex_product x = product_of(ctx, p, g, NULL, NULL);
 
         found += is_on_device(&x, x.a.m.data) + is_on_device(&x, x.b.m.data) +
                  is_on_device(&x, x.c.data);
@@ -659,7 +661,7 @@ static bool check_all_on_device(const limber_problem *p, int64_t found, struct d
 /* Checks all matrices of a batch, and that no two results overlap. */
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
-    struct complex_product first = product_of(ctx, p, 0, NULL);
+    struct complex_product first = product_of(ctx, p, 0, NULL, NULL);
     struct product_matrices all = { p->m,
                                     p->n,
                                     p->k,
@@ -696,8 +698,8 @@ static void add_times(struct report *all, const struct report *r)
 
 /* Computes a batch: in device memory all products at once, in host memory one after another.  If
  * one product fails, C is restored. */
-static bool run_batch(limber_context *ctx, const limber_problem *p, struct report *r,
-                      struct diag *d)
+static bool run_batch(limber_context *ctx, const limber_problem *p, const struct given_plan *given,
+                      struct report *r, struct diag *d)
 {
     struct complex_product all;
     struct problem c = results_as_real_matrices(p);
@@ -714,7 +716,7 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
         return true;
     remote = count_matrices_on_device(ctx, p);
     if (remote) {
-        all = product_of(ctx, p, 0, r);
+        all = product_of(ctx, p, 0, given, r);
         all.batch = *p->batch;
         return check_all_on_device(p, remote, d) &&
                run_product(&all, p->contract, p->complex_method, d);
@@ -722,7 +724,7 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
     if (!limber_backup(ctx, &c, &backup, d))
         return false;
     for (int64_t g = 0; ok && g < p->batch->count; g++) {
-        struct complex_product x = product_of(ctx, p, g, r ? &one : NULL);
+        struct complex_product x = product_of(ctx, p, g, given, r ? &one : NULL);
 
         ok = run_product(&x, p->contract, p->complex_method, d);
         if (ok && r)
@@ -732,14 +734,15 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
     return ok;
 }
 
-/* Computes a complex product.  r may be NULL. */
-bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
-                        struct diag *d)
+/* Computes a complex product.  given: the caller's plan of its real product, or NULL.  r may be
+ * NULL. */
+bool limber_complex_run(limber_context *ctx, const limber_problem *p,
+                        const struct given_plan *given, struct report *r, struct diag *d)
 {
     struct complex_product x;
 
     if (p->batch)
-        return run_batch(ctx, p, r, d);
-    x = product_of(ctx, p, 0, r);
+        return run_batch(ctx, p, given, r, d);
+    x = product_of(ctx, p, 0, given, r);
     return run_product(&x, p->contract, p->complex_method, d);
 }

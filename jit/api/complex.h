@@ -23,6 +23,7 @@ struct complex_product {
     limber_output c;
     const char *alpha, *beta; /* complex numbers; NULL stands for alpha = 1, beta = 0 */
     struct report *report;
+    const struct given_plan *given; /* the caller's plan of the real product, or NULL */
     /* a batch, whose products are computed together, in device memory; count 0 if there is none */
     limber_batch batch;
 };

@@ -231,9 +231,23 @@ static limber_status close_call(struct public_call *o)
 
 /* ---- what can be done with a problem --------------------------------------------------------- */
 
-/* Runs a problem without its epilogue: a convolution, a complex product or a real product. */
-static bool run_product(limber_context *ctx, const limber_problem *p, struct report *r,
-                        struct diag *d)
+/* Runs a real problem without an epilogue by the caller's plan. */
+static bool run_given(limber_context *ctx, const limber_problem *p, const struct given_plan *given,
+                      struct report *r, struct diag *d)
+{
+    struct problem x;
+
+    if (!(p->conv ? limber_conv_state(ctx, p, true, &x, d) :
+                    limber_gemm_state(ctx, p, true, &x, d)))
+        return false;
+    x.given = given;
+    return limber_engine_run(ctx, &x, NULL, r, d);
+}
+
+/* Runs a problem without its epilogue: a convolution, a complex product or a real product.  given:
+ * the caller's plan, or NULL. */
+static bool run_product(limber_context *ctx, const limber_problem *p,
+                        const struct given_plan *given, struct report *r, struct diag *d)
 {
     struct accepted *accepted;
     struct problem x;
@@ -241,10 +255,12 @@ static bool run_product(limber_context *ctx, const limber_problem *p, struct rep
 
     if (p->contract->modulus)
         return limber_modular_run(ctx, p, r, d);
+    if (p->domain == LIMBER_DOMAIN_COMPLEX)
+        return limber_complex_run(ctx, p, given, r, d);
+    if (given)
+        return run_given(ctx, p, given, r, d);
     if (p->operation != LIMBER_OPERATION_GEMM)
         return limber_conv_run(ctx, p, r, d);
-    if (p->domain == LIMBER_DOMAIN_COMPLEX)
-        return limber_complex_run(ctx, p, r, d);
     if (!limber_gemm_state(ctx, p, true, &x, d))
         return false;
     accepted = limber_keep_form(ctx, p, &x);
@@ -253,16 +269,18 @@ static bool run_product(limber_context *ctx, const limber_problem *p, struct rep
     return ok;
 }
 
-/* Runs a problem, including its epilogue if there is one. */
-static bool run_problem(limber_context *ctx, const limber_problem *p, struct report *r,
-                        struct diag *d)
+/* Runs a problem, including its epilogue if there is one.  given: the caller's plan, or NULL. */
+static bool run_problem(limber_context *ctx, const limber_problem *p,
+                        const struct given_plan *given, struct report *r, struct diag *d)
 {
     struct epilogue_call e;
 
     if (!p->epilogue)
-        return run_product(ctx, p, r, d);
-    return limber_epilogue_read(ctx, &e, p, true, d) &&
-           limber_epilogue_run(ctx, &e, r, run_product, d);
+        return run_product(ctx, p, given, r, d);
+    if (!limber_epilogue_read(ctx, &e, p, true, d))
+        return false;
+    e.given = given;
+    return limber_epilogue_run(ctx, &e, r, run_product, d);
 }
 
 /* Converts the caller's problem to the engine's structure *x, for a call that computes nothing. */
@@ -280,7 +298,8 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
     struct public_call o;
 
     begin_call(&o, name, ctx, report);
-    if (open_call(&o, problem) && run_problem(ctx, &o.c.problem, report ? &o.r : NULL, &o.d)) {
+    if (open_call(&o, problem) &&
+        run_problem(ctx, &o.c.problem, NULL, report ? &o.r : NULL, &o.d)) {
         report_call(&o);
         if (o.c.statistics_to)
             limber_copy_sized_out(o.c.statistics_to, &o.c.statistics, sizeof o.c.statistics);
@@ -372,8 +391,8 @@ static bool check_planned(const limber_problem *p, bool contract, struct diag *d
 
     if (contract)
         return refuse("contract", "the plan states it", d);
-    if (p->epilogue)
-        return refuse("epilogue", "limber_run_plan applies none", d);
+    if (p->complex_method == LIMBER_COMPLEX_THREE_PRODUCTS)
+        return refuse("complex_method", "a plan is of one real product", d);
     if (p->prepared_a || p->prepared_b)
         return refuse(p->prepared_a ? "prepared_a" : "prepared_b",
                       "limber_run_plan takes no prepared operands", d);
@@ -407,22 +426,16 @@ limber_status limber_run_plan(limber_context *ctx, const char *plan, const limbe
     CALL_SCOPE;
     struct public_call o;
     struct plan parsed = { 0 };
-    struct problem x;
+    const struct given_plan given = { plan, &parsed };
 
     begin_call(&o, "run_plan", ctx, report);
-    limber_report_clear(&o.r);
     if (!plan)
         limber_fail(&o.d, LIMBER_STATUS_BAD_ARGUMENT, "plan is NULL");
-    else if (open_real(&o, problem, false) &&
+    else if (open_call(&o, problem) &&
              check_planned(&o.c.problem, problem->contract != NULL, &o.d) &&
              read_plan(&o.c, plan, &parsed, &o.d) &&
-             (o.c.problem.conv ? limber_conv_state(ctx, &o.c.problem, true, &x, &o.d) :
-                                 limber_gemm_state(ctx, &o.c.problem, true, &x, &o.d)) &&
-             limber_engine_run_plan(ctx, plan, &parsed, &x, &o.r, &o.d)) {
-        if (ctx->tells.verbose > 0)
-            limber_call_log(ctx, &x, &o.r);
+             run_problem(ctx, &o.c.problem, &given, report ? &o.r : NULL, &o.d))
         report_call(&o);
-    }
     limber_plan_clear(&parsed);
     return close_call(&o);
 }

@@ -540,6 +540,7 @@ static bool run_single(limber_context *ctx, struct epilogue_call *c, struct elem
         p.finish = w->s.by_columns ? &f.turned : &f.straight;
         p.finished = finished;
     }
+    p.given = c->given;
     ok = ok && limber_engine_run(ctx, &p, NULL, r, d);
     limber_memory_free(&ctx->allocator, memory);
     return ok;
@@ -564,9 +565,7 @@ static bool get_steppers(limber_context *ctx, struct element_pass *w, bool begin
 
 /* Computes a product by `run`, and applies the steps to its result. r: report, or NULL. */
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
-                         bool (*run)(limber_context *, const limber_problem *, struct report *,
-                                     struct diag *),
-                         struct diag *d)
+                         product_function *run, struct diag *d)
 {
     const bool one = is_single_matrix(c);
     bool begins = c->product.beta && c->apart, steps = c->steps.count || c->apart, finished = false;
@@ -576,7 +575,7 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
 
     ok = get_steppers(ctx, &w, begins, steps, entry, d) && place_x(ctx, c, &w, d) &&
          (!begins || process_all(ctx, &w, true, entry[0], d)) &&
-         (one ? run_single(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, r, d));
+         (one ? run_single(ctx, c, &w, r, &finished, d) : run(ctx, &c->product, c->given, r, d));
     if (ok && !finished) {
         double done = limber_now();
 

@@ -24,6 +24,7 @@ void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
 struct epilogue_call {
     limber_problem product; /* the product without the epilogue; its result is x */
     limber_batch batch;
+    const struct given_plan *given; /* the caller's plan of the product, or NULL */
     limber_output c; /* the caller's C */
     struct problem stated; /* the engine's problem of the product with the caller's C */
     struct steps steps;
@@ -42,12 +43,14 @@ struct epilogue_call {
  * so it must not be moved. */
 bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
                           bool stores, struct diag *d);
+/* A function that computes a problem without an epilogue, by the caller's plan unless that is
+ * NULL. */
+typedef bool product_function(limber_context *, const limber_problem *, const struct given_plan *,
+                              struct report *, struct diag *);
 /* Computes the product and applies the steps to it.  run: computes the product if C is not a single
  * matrix. */
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
-                         bool (*run)(limber_context *, const limber_problem *, struct report *,
-                                     struct diag *),
-                         struct diag *d);
+                         product_function *run, struct diag *d);
 /* Appends the steps to a plan's text. */
 void limber_epilogue_text(const struct epilogue_call *c, struct text *out);
 

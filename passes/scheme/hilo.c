@@ -97,11 +97,12 @@ static bool fits_range(const struct scheme *s, const struct node *m, bool *scale
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s leaves [2^%d, 2^%d)", m->name, low,
                            top);
     *scale = true;
-    if (limber_attr_number(m, ATTR_spread) > top - 1 - low)
-        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                           "exponents of one line of %%%s spread over %d, at most %d fit", m->name,
-                           (int)limber_attr_number(m, ATTR_spread), top - 1 - low);
-    return true;
+    if (limber_attr_number(m, ATTR_spread) <= top - 1 - low)
+        return true;
+    d->by_class = CLASS_OF_spread;
+    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "exponents of one line of %%%s spread over up to %d, at most %d fit",
+                       m->name, (int)limber_attr_number(m, ATTR_spread), top - 1 - low);
 }
 
 /* Adds the node that makes an operand's limbs.  axis: whose lines are first scaled to below 2^top;
@@ -192,7 +193,7 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
     if (!fits_range(scheme, s.ma, &scale_a, &why) || !fits_range(scheme, &mb, &scale_b, &why)) {
         /* the product of a scaled operand and an unscaled one could overflow */
         if (!fits_unscaled(p, scheme, s.ma) || !fits_unscaled(p, scheme, s.mb))
-            return limber_fail(d, why.status, "%s", why.text);
+            return limber_fail_again(d, &why);
         wide = true;
         scale_a = scale_b = false;
     }

@@ -177,10 +177,12 @@ static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, s
     int *less = x->bits_a < x->bits_b ? &x->bits_a : &x->bits_b;
     int *more = less == &x->bits_a ? &x->bits_b : &x->bits_a;
 
-    if (both < 2)
+    if (both < 2) {
+        d->by_class = CLASS_OF_k;
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "contract.slices = %d moduli hold no product with k up to 2^%d",
                            p->slices, p->kbits);
+    }
     if (*less > both / 2)
         *less = both / 2;
     if (*more > both - *less)
@@ -213,8 +215,10 @@ static bool choose_moduli(const struct plan *p, const struct residues *r,
                            "contract.slices = %d moduli, but the contract needs %d of them",
                            p->slices, x->taken.moduli);
     }
-    return (have >= need && x->bits_a <= 165 && x->bits_b <= 165) ||
-           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+    if (have >= need && x->bits_a <= 165 && x->bits_b <= 165)
+        return true;
+    d->by_class = CLASS_OF_k;
+    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                        "%d and %d bits with k up to 2^%d exceed %d moduli", x->bits_a, x->bits_b,
                        p->kbits, r->most);
 }

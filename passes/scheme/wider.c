@@ -50,8 +50,10 @@ bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struc
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "operands do not embed in f32, or the result is no float of at most "
                            "24 bits");
-    if (uncertain > MOST_CHAIN_ERROR)
+    if (uncertain > MOST_CHAIN_ERROR) {
+        d->by_class = CLASS_OF_k;
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "k up to 2^%d is too long", p->kbits);
+    }
     a = add_whole(p, s.a);
     b = add_whole(p, s.b);
     if (!limber_split_finish(p, &s,

@@ -4,6 +4,7 @@
  * was. */
 #define _GNU_SOURCE
 #include "contexts.h"
+#include "limber/ops.h"
 #include "support.h"
 
 #include <setjmp.h>
@@ -130,6 +131,94 @@ static void finished_plans_have_their_bits(void **state)
     }
 }
 
+static const char correct_plan[] = "plan gemm promise=correct kbits=8 budget=0 {\n"
+                                   "  %a = arg index=0 : f64[m,k]\n"
+                                   "  %b = arg index=1 : f64[k,n]\n"
+                                   "  %c = gemm %a %b : exact[m,n]\n"
+                                   "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]\n"
+                                   "  ret %d\n"
+                                   "}\n";
+
+/* Demands that the plan `correct_plan` has the bits of the same call under the contract `correct`,
+ * compiled and interpreted.  c, want: the call's C has `numbers` doubles. */
+static void check_correct_plan(limber_problem p, double *c, double *want, size_t numbers)
+{
+    const limber_contract k = { .size = sizeof k, .promise = LIMBER_CONTRACT_CORRECT };
+    limber_report r = LIMBER_REPORT_INIT;
+
+    for (size_t i = 0; i < numbers; i++)
+        want[i] = -1;
+    p.contract = &k;
+    p.c.data = want;
+    if (limber_run(ctx, &p, NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+    p.contract = NULL;
+    p.c.data = c;
+    for (int which = 0; which < 2; which++) {
+        for (size_t i = 0; i < numbers; i++)
+            c[i] = -1;
+        if (limber_run_plan(which ? interp : ctx, correct_plan, &p, &r) != LIMBER_STATUS_OK)
+            fail_msg("%s", limber_error_text());
+        assert_memory_equal(c, want, numbers * sizeof *c);
+        assert_true(r.rows > 0 && r.seconds_run > 0);
+    }
+}
+
+/* A plan of the real product computes complex ones, in rows and columns, with conjugates, complex
+ * scalars and in batches.  Three products it is not for. */
+static void complex_products_run(void **state)
+{
+    static const double alpha[2] = { 1.5, -0.25 }, beta[2] = { 0, 1 };
+    static double c[2 * M * N], want[2 * M * N];
+    const limber_batch batch = { .size = sizeof batch, .count = 2, .a = K / 2, .b = N, .c = N };
+    limber_problem p = problem_of(LIMBER_F64, c), columns;
+
+    (void)state;
+    p.domain = LIMBER_DOMAIN_COMPLEX;
+    p.k = K / 2;
+    p.a.row_stride = K / 2;
+    check_correct_plan(p, c, want, 2 * M * N);
+    p.conjugate = LIMBER_CONJUGATE_A;
+    columns = p;
+    columns.c.row_stride = 1;
+    columns.c.col_stride = M;
+    check_correct_plan(columns, c, want, 2 * M * N);
+    p.alpha = alpha;
+    p.beta = beta;
+    check_correct_plan(p, c, want, 2 * M * N);
+    p.alpha = p.beta = NULL;
+    p.batch = &batch; /* of one row of A by one row of B */
+    p.m = p.k = 1;
+    check_correct_plan(p, c, want, 4 * N);
+    p.complex_method = LIMBER_COMPLEX_THREE_PRODUCTS;
+    assert_int_equal(limber_run_plan(ctx, correct_plan, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "problem.complex_method: a plan is of one real"));
+}
+
+/* The steps of an epilogue follow the plan's product, of a batch, too. */
+static void epilogues_run(void **state)
+{
+    static double c[M * N], want[M * N];
+    const limber_batch batch = { .size = sizeof batch, .count = 2, .a = K, .b = 0, .c = N };
+    const limber_epilogue_input bias = { .size = sizeof bias,
+                                         .name = "bias",
+                                         .data = b,
+                                         .format = LIMBER_F64,
+                                         .shape = LIMBER_INPUT_COLUMN };
+    const limber_epilogue steps = { .size = sizeof steps,
+                                    .steps = "%1 = mul %x %bias\n%2 = tanh %1",
+                                    .inputs = &bias,
+                                    .input_count = 1 };
+    limber_problem p = problem_of(LIMBER_F64, c);
+
+    (void)state;
+    p.epilogue = &steps;
+    check_correct_plan(p, c, want, M * N);
+    p.batch = &batch;
+    p.m = 1;
+    check_correct_plan(p, c, want, 2 * N);
+}
+
 /* A plan without decisions of the passes (products are `exact`) runs all passes and has the bits
  * of the call. */
 static void stated_plans_run(void **state)
@@ -226,11 +315,6 @@ static void batches_run(void **state)
             fail_msg("%s\n%s", limber_error_text(), text);
         assert_memory_equal(c, want, sizeof c);
     }
-    p.domain = LIMBER_DOMAIN_COMPLEX;
-    assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "problem.domain: limber_run_plan serves real"));
-    assert_memory_equal(c, want, sizeof c);
-    p.domain = LIMBER_DOMAIN_REAL;
     a[3 * BM * BK + 1] = __builtin_inf(); /* one matrix is not what the plan is for */
     assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_non_null(strstr(limber_error_text(), "a: has NaN or infinities"));
@@ -433,16 +517,59 @@ static void plans_for_other_machines(void **state)
     limber_destroy(llvm);
 }
 
+/* A plan of a contract that allows less for a smaller k runs below its class only if its bound is
+ * small enough there.  Plans of one FP32 product are, plans of FP16 limbs are not. */
+static void small_k_keeps_the_contract(void **state)
+{
+    static const char head[] = "plan gemm promise=native wanted=%s kbits=10 budget=any {\n"
+                               "  %%a = arg index=0 emin=-40 emax=3 spread=12 width=36 sig=24 "
+                               "sign=signed special=0 : f32[m,k]\n"
+                               "  %%b = arg index=1 emin=-40 emax=3 spread=12 width=36 sig=24 "
+                               "sign=signed special=0 : f32[k,n]\n"
+                               "  %%c = gemm %%a %%b : exact[m,n]\n"
+                               "  %%d = epilogue %%c alpha=one beta=zero wrap=0 : f32[m,n]\n"
+                               "  ret %%d\n"
+                               "}\n";
+    float c[M * N];
+    limber_problem p = problem_of(LIMBER_F32, c);
+    char text[800];
+
+    (void)state;
+    for (int i = 0; i < M * K; i++)
+        af[i] = 1 + (float)(i % 7) / 8;
+    for (int i = 0; i < K * N; i++)
+        bf[i] = 1 + (float)(i % 5) / 8;
+    p.m = p.n = 2;
+    p.c.row_stride = 2;
+    snprintf(text, sizeof text, head, "native");
+    for (p.k = 0; p.k < 3; p.k++)
+        if (limber_run_plan(ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+            fail_msg("k = %d: %s", (int)p.k, limber_error_text());
+    snprintf(text, sizeof text, head, "fp32-f");
+    p.k = 2;
+    refused(ctx, text, &p, LIMBER_STATUS_NO_SCHEME, "exceeds what the contract allows");
+    refused(ctx, text, &p, LIMBER_STATUS_NO_SCHEME,
+            "at k = 2, and one plan serves all k up to 1024");
+    p.m = p.n = 1;
+    p.a.row_stride = p.k = 257;
+    p.b.row_stride = 1;
+    if (limber_run_plan(ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finished_plans_have_their_bits),
         cmocka_unit_test(stated_plans_run),
         cmocka_unit_test(batches_run),
+        cmocka_unit_test(complex_products_run),
+        cmocka_unit_test(epilogues_run),
         cmocka_unit_test(convolutions_run),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(other_data_is_refused),
         cmocka_unit_test(plans_for_other_machines),
+        cmocka_unit_test(small_k_keeps_the_contract),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

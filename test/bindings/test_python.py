@@ -674,8 +674,14 @@ class Buffers(unittest.TestCase):
         numpy.testing.assert_array_equal(self.ctx.run_plan(text, a, b), due)
         with self.assertRaisesRegex(limber.BadArgument, "a: is f32, the plan's %a is f64"):
             self.ctx.run_plan(text, a.astype("f4"), b)
-        with self.assertRaisesRegex(limber.BadArgument, "domain: limber_run_plan serves real"):
-            self.ctx.run_plan(text, a + 0j, b + 0j)
+        x, y = a[0] + 1j * a[1], b[0] - 1j * b[2]
+        numpy.testing.assert_array_equal(
+            self.ctx.run_plan(text, x, y, conj_b=True),
+            self.ctx.matmul(x, y, contract="fast", scheme="ozaki1-i8", slices=3, conj_b=True))
+        steps, bias = "%1 = add %x %bias\n%2 = relu %1", {"bias": random.standard_normal(10)}
+        numpy.testing.assert_array_equal(
+            self.ctx.run_plan(text, a, b, epilogue=steps, inputs=bias),
+            numpy.maximum(due + bias["bias"], 0))
 
     def test_options(self):
         """Options of contexts reach the library."""

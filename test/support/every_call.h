@@ -608,8 +608,9 @@ static limber_status make_kernel_again(limber_context *ctx)
     return s;
 }
 
-/* Computes a product by the text of a plan before the passes. */
-static limber_status run_plan(limber_context *ctx)
+/* Computes a product by the text of a plan before the passes.  p: has what the product has beside
+ * its sizes and matrices. */
+static limber_status run_planned(limber_context *ctx, limber_problem p)
 {
     static const char text[] = "plan gemm promise=correct kbits=8 budget=0 {\n"
                                "  %a = arg index=0 : f64[m,k]\n"
@@ -618,13 +619,35 @@ static limber_status run_plan(limber_context *ctx)
                                "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]\n"
                                "  ret %d\n"
                                "}\n";
-    limber_problem p = LIMBER_PROBLEM_INIT;
 
     p.m = p.n = p.k = 16;
     p.a = matrix(a, f64, 16);
     p.b = matrix(b, f64, 16);
     p.c = output_of(matrix(c, f64, 16));
     return limber_run_plan(ctx, text, &p, NULL);
+}
+
+static limber_status run_plan(limber_context *ctx)
+{
+    return run_planned(ctx, (limber_problem)LIMBER_PROBLEM_INIT);
+}
+
+static limber_status run_plan_complex(limber_context *ctx)
+{
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.domain = LIMBER_DOMAIN_COMPLEX;
+    return run_planned(ctx, p);
+}
+
+static limber_status run_plan_epilogue(limber_context *ctx)
+{
+    limber_epilogue e = LIMBER_EPILOGUE_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    e.steps = "%1 = tanh %x";
+    p.epilogue = &e;
+    return run_planned(ctx, p);
 }
 
 /* Binds a function with a signature, and calls it. */
@@ -724,6 +747,8 @@ static const struct every_call {
     { "workspace", workspace },
     { "kernel made again", make_kernel_again, true },
     { "plan as text", run_plan, true },
+    { "plan as text, complex", run_plan_complex, true },
+    { "plan as text, with steps", run_plan_epilogue, true },
     { "bind", bound },
     { "bind_shape", shape, true },
     { "cache", cache },

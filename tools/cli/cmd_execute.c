@@ -30,7 +30,8 @@ static void read_plan(struct cli_product *p)
 
     p->is_conv = strstr(p->plan, conv) != NULL;
     p->contract = word_of(p->plan, "plan ", " promise=", " \n");
-    p->output.as = word_of(p->plan, " = epilogue ", " : ", "[ \n");
+    if (!p->output.as)
+        p->output.as = word_of(p->plan, " = epilogue ", " : ", "[ \n");
     p->shape.stride = word_of(p->plan, conv, " stride=", " \n");
     p->shape.pad = word_of(p->plan, conv, " pad=", " \n");
     p->shape.dilate = word_of(p->plan, conv, " dilate=", " \n");
@@ -75,6 +76,15 @@ int cmd_execute(int argc, const char **argv)
         { "c", 0, POPT_ARG_STRING, &p.c0, 0, "C0: what beta multiplies", "FILE" },
         { "trans-a", 0, POPT_ARG_NONE, &p.turns.trans_a, 0, "use the transpose of A", NULL },
         { "trans-b", 0, POPT_ARG_NONE, &p.turns.trans_b, 0, "use the transpose of B", NULL },
+        { "conj-a", 0, POPT_ARG_NONE, &p.turns.conj_a, 0, "conjugate a complex A", NULL },
+        { "conj-b", 0, POPT_ARG_NONE, &p.turns.conj_b, 0, "conjugate a complex B", NULL },
+        { "epilogue", 0, POPT_ARG_STRING, &p.end.epilogue, 0,
+          "steps that the plan's result goes through, as of `limber gemm`; @FILE: of a file",
+          "TEXT" },
+        { "input", 0, POPT_ARG_ARGV, &p.end.inputs, 0, "an input of --epilogue, up to eight times",
+          "NAME=FILE" },
+        { "as", 0, POPT_ARG_STRING, &p.output.as, 0,
+          "the result's format after --epilogue; default: the plan's", "FORMAT" },
         { "size", 0, POPT_ARG_STRING, &p.shape.size, 0,
           "of a gradient: rows and columns (planes before them) of the image, or of the filters",
           "H,W" },

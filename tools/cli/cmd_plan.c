@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Prints the text of a plan or a source, or a JSON object with it, and frees it.  Returns the exit
- * status. */
-static int print_plan(char *text, const char *what, bool json)
+/* Prints the text of a plan or a source, or a JSON object with it.  text: NULL after a failure.
+ * Returns the exit status. */
+static int print_plan(const char *text, const char *what, bool json)
 {
     if (!text)
         return complain("%s", limber_error_text());
@@ -28,7 +28,6 @@ static int print_plan(char *text, const char *what, bool json)
     } else {
         fputs(text, stdout);
     }
-    limber_free(text);
     return 0;
 }
 
@@ -130,25 +129,62 @@ static char *target_read(const char *target)
     return !target ? NULL : access(target, F_OK) == 0 ? text_read(target) : strdup(target);
 }
 
-/* Prints the source of the kernel of a product.  `text` begins with the product's plan as it is
- * before the passes. */
-static int print_source_of(const struct cli_product *p, limber_context *ctx, char *text)
+/* Copies the first plan of a text, which ends at `end`.  NULL if it has none. */
+static char *first_plan(const char *text, const char *end)
 {
-    char *line = text && strncmp(text, "plan ", 5) ? strstr(text, "\nplan ") : NULL;
-    char *plan = line ? line + 1 : text && !strncmp(text, "plan ", 5) ? text : NULL;
-    char *end = plan ? strstr(plan, "\n}\n") : NULL, *target = target_read(p->output.target),
-         *source = NULL;
-    int status;
+    const char *last;
 
-    if (!end) {
-        free(target);
-        return complain("the way of this product has no plan, so no kernel (see limber plan --ir)");
+    while (text && text < end && strncmp(text, "plan ", 5) != 0) {
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
     }
-    end[3] = 0;
-    limber_plan_source(ctx, plan, target, &source);
-    status = print_plan(source, "source", p->output.json);
+    last = text && text < end ? strstr(text, "\n}\n") : NULL;
+    return last ? strndup(text, (size_t)(last + 3 - text)) : NULL;
+}
+
+/* Writes the source of the kernel of one part, or of a whole product (part 0).  text: its plan
+ * after each pass, up to `end`.  On failure prints a message and returns false. */
+static bool write_source(FILE *to, limber_context *ctx, const char *text, const char *end,
+                         const char *target, int part)
+{
+    char *plan = first_plan(text, end), *source = NULL;
+
+    if (!plan)
+        complain("the way of this product has no plan, so no kernel (see limber plan --ir)");
+    else if (limber_plan_source(ctx, plan, target, &source) != LIMBER_STATUS_OK)
+        complain("%s", limber_error_text());
+    else if (part)
+        fprintf(to, "%s/* ---- kernel of part %d ---- */\n%s", part > 1 ? "\n" : "", part, source);
+    else
+        fputs(source, to);
+    free(plan);
+    limber_free(source);
+    return source != NULL;
+}
+
+/* Prints the source of the kernel of a product, or of each of its parts.  text: the plan of each
+ * after each pass, as limber_plan gives it; NULL if there is none. */
+static int print_source_of(const struct cli_product *p, limber_context *ctx, const char *text)
+{
+    const char *at = text ? strstr(text, "; part 1\n") : NULL, *next;
+    char *target = target_read(p->output.target), *source = NULL, mark[32];
+    size_t size = 0;
+    FILE *to = open_memstream(&source, &size);
+    bool ok = to && (target || !p->output.target);
+
+    ok = ok && (at || write_source(to, ctx, text, text ? strchr(text, 0) : NULL, target, 0));
+
+    for (int part = 1; ok && at; part++, at = next) {
+        snprintf(mark, sizeof mark, "; part %d\n", part + 1);
+        next = strstr(at, mark);
+        ok = write_source(to, ctx, at, next ? next : strchr(at, 0), target, part);
+    }
+    ok = to && fclose(to) == 0 && ok;
+    if (ok)
+        ok = print_plan(source, "source", p->output.json) == 0;
+    free(source);
     free(target);
-    return status;
+    return ok ? 0 : 1;
 }
 
 /* Plans the product, inspects its operands, and prints the results. */
@@ -223,6 +259,7 @@ static int plan_file(const char *path, const char *passes, const char *target_fi
         else
             limber_plan_text(ctx, plan, passes, target, &text);
         status = print_plan(text, source ? "source" : "plan", json);
+        limber_free(text);
     }
     context_end(ctx);
     free(plan);

@@ -218,16 +218,27 @@ static bool measure(struct figures *f, int kind, double sigma, const struct fact
 
 static const char script[] =
     "set yrange [-0.03:1.03]\nset xlabel 'sigma (natural logarithm)'\nset ylabel 'share'\n"
-    "set key outside right top\nset multiplot layout 3,1\n"
+    "set key center right vertical\nset multiplot layout 3,1\n"
     "array K = ['independent', 'row levels', 'tile levels']\n"
     "array J = ['unscaled', 'lines scaled', 'windows of blocks']\n"
-    "do for [k=1:3] {\nset title K[k]\n"
-    "plot for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(1+2*j) : NaN) with lines lw 1.2 "
+    "y(k,i) = strcol(1) eq K[k] ? column(i) : NaN\n"
+    "more(x,y) = x > y ? x : y\nless(x,y) = x < y ? x : y\n"
+    /* for independent numbers the curves coincide, so that only the least and the largest share
+     * are drawn */
+    "set title K[1]\n"
+    "plot $data using 2:(more(more(y(1,4),y(1,6)),more(y(1,8),more(y(1,3),more(y(1,5),y(1,7)))))) "
+    "with lines lw 3 lc 8 title 'least and largest share', "
+    "$data using 2:(less(less(y(1,4),y(1,6)),less(y(1,8),less(y(1,3),less(y(1,5),y(1,7)))))) "
+    "with lines lw 3 lc 8 notitle, "
+    "$data using 2:(y(1,9)) with points pt 6 ps 1 lc 7 title 'reported by the library'\n"
+    /* the legend in the second picture is that of the third, too */
+    "do for [k=2:3] {\nset title K[k]\n"
+    "plot for [j=1:3] $data using 2:(y(k,1+2*j)) with lines lw 1.2 "
     "dt j lc j title 'tiles, '.J[j], "
-    "for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : NaN) "
+    "for [j=1:3] $data using 2:(y(k,2+2*j)) "
     "with linespoints pt 2*j+2 ps 0.8 lw 3 dt j lc j title 'products, '.J[j], "
-    "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc 7 "
-    "title 'reported by the library'\n}\nunset multiplot";
+    "$data using 2:(y(k,9)) with points pt 6 ps 1 lc 7 title 'reported by the library'\n"
+    "unset key\n}\nunset multiplot";
 
 /* Fills the figure of tiles that need more exponent range, for random data of growing spread. */
 static bool fill_fallbacks(struct figures *f, struct table *data, struct table *brief)

@@ -141,7 +141,7 @@ static bool measure_share(struct figures *f, const struct sweep *s, const struct
 }
 
 static const char sweep_script[] =
-    "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\nset key outside right top\n"
+    "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\nset key bottom right\n"
     "set xrange [-0.02:1.02]\nset logscale y 2\nset multiplot layout 3,1\n"
     "array S = ['native rows', 'native tiles', 'correct rows']\n"
     "array A = ['native', 'native', 'INT8 slices']\narray B = ['Ozaki II', 'Ozaki II', 'Ozaki "
@@ -155,7 +155,8 @@ static const char sweep_script[] =
     "$data using 2:(y(6)) with linespoints pt 9 ps 0.6 lw 2 dt 2 lc 3 title B[s], "
     "$data using 2:(y(7)) with linespoints pt 11 ps 0.6 lw 2 dt 2 lc 4 title C[s], "
     "$data using 2:(y(3)) with linespoints pt 7 ps 0.6 lw 3 lc 7 title 'decided'\n"
-    "}\nunset multiplot";
+    /* the second picture has the curves of the first */
+    "if (s == 1) { unset key } else { set key on }\n}\nunset multiplot";
 
 /* Measures sweeps from..to-1, each over shares of wide tiles. */
 static bool fill_sweeps(struct figures *f, int from, int to, struct table *data,
@@ -198,8 +199,9 @@ const struct figure figure_sweep = {
 };
 
 static const char ape_script[] =
-    "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\nset key outside right top\n"
-    "set xrange [-0.02:1.02]\nset yrange [0:*]\nset multiplot layout 2,1\n"
+    "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\n"
+    "set xrange [-0.02:1.02]\nset yrange [0:*]\nset offsets 0,0,graph 0.3,0\n"
+    "set multiplot layout 2,1\n"
     "array S = ['FP32 rows', 'FP32 tiles']\nF = NaN\n"
     "do for [s=1:2] {\nset title S[s]\n"
     "y(i) = strcol(1) eq S[s] ? column(i) : NaN\n"
@@ -209,7 +211,7 @@ static const char ape_script[] =
     "$data using 2:(y(6)) with linespoints pt 9 ps 0.6 lw 2 dt 2 lc 2 title 'FP32-B', "
     "$data using 2:(y(7)) with linespoints pt 11 ps 0.6 lw 2 dt 2 lc 3 title 'FP32', "
     "$data using 2:(y(3)) with linespoints pt 7 ps 0.6 lw 3 lc 7 title 'mixed'\n"
-    "}\nunset multiplot";
+    "unset key\n}\nunset multiplot"; /* the second picture has the same curves */
 
 const struct figure figure_ape_sweep = {
     .name = "ape-8",
@@ -258,7 +260,7 @@ static bool measure_overhead(struct figures *f, const struct sweep *s, const str
 /* Two bars for each row: one plan for all, whose time is 1, and the mixed product. */
 static const char overhead_script[] =
     "set boxwidth 0.9\nset ylabel 'time / time of one plan for all'\nset yrange [0:*]\n"
-    "set key outside right top\nset rmargin 30\nset xtics rotate by -30\nunset grid\n"
+    "set offsets 0,0,graph 0.12,0\nset rmargin 10\nset xtics rotate by -30\nunset grid\n"
     "set grid ytics\n"
     "plot $data using (3*$0):(1):xtic(sprintf('%s, n = %g', strcol(1), $2)) with boxes lc 8 "
     "title 'one plan (FP32: FP32-B)', "

@@ -103,33 +103,34 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
     "'Ozaki I correct', 'Ozaki II correct', 'INT8, 7 slices', 'INT8, 9 slices', " \
     "'INT8, estimated', 'FP16, 6 slices', 'FP16, estimated']\n" \
     "set datafile missing NaN\n" /* curves leave out rows of other contracts */ \
-    "set xlabel 'phi'\nset key outside right top\nset rmargin 27\nset logscale y 10\n"
+    "set xlabel 'phi'\nset logscale y 10\n"
 #define ROWS_OF(i, y) "$data using 2:(strcol(1) eq N[" i "] ? " y " : NaN) "
 /* Curves of slices: FP16 is orange, INT8 blue; fixed numbers are dashed, estimated ones are not. */
 /* clang-format off */
-#define SLICES(y) \
+#define SLICES(y, estimated) \
     ROWS_OF("8", y) "with linespoints pt 8 ps 0.8 lw 2 dt 2 lc 1 title T[8], " \
     ROWS_OF("9", y) "with linespoints pt 10 ps 0.8 lw 2 dt 4 lc 1 title T[9], " \
-    ROWS_OF("10", y) "with linespoints pt 7 ps 0.7 lw 2 lc 1 title T[10], " \
+    ROWS_OF("10", y) "with " estimated " pt 6 ps 0.9 lw 2 lc 1 title T[10], " \
     ROWS_OF("11", y) "with linespoints pt 4 ps 0.8 lw 2 dt 2 lc 2 title T[11], " \
-    ROWS_OF("12", y) "with linespoints pt 5 ps 0.7 lw 2 lc 2 title T[12]"
+    ROWS_OF("12", y) "with " estimated " pt 5 ps 0.6 lw 2 lc 2 title T[12]"
 
-/* Errors under the six contracts nearly coincide, so one curve shows the largest of them: a wide
- * one below the others. */
+/* Errors under the six contracts nearly coincide, so one curve shows the largest of them.  Those of
+ * estimated slices are points on it. */
 static const char accuracy[] = HEAD
     "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\nset yrange [0.01:]\n"
+    "set key top left vertical\n"
     "plot "
-    ROWS_OF("13", "$4") "with lines lw 9 lc 8 title 'Ozaki I and II, contracts', "
+    ROWS_OF("13", "$4") "with lines lw 2 lc 8 title 'Ozaki I and II, contracts', "
     ROWS_OF("1", "$4") "with linespoints pt 6 ps 0.8 lw 2 lc 7 title 'native FP64', "
-    SLICES("$4");
+    SLICES("$4", "points");
 
 static const char cost[] = HEAD
-    "set ylabel 'time / native FP64'\nset multiplot layout 2,1\n"
+    "set ylabel 'time / native FP64'\nset offsets 0,0,graph 0.2,0\nset multiplot layout 2,1\n"
     "set title 'contracts (lines: measured; crosses: predicted)'\n"
     "plot for [i=2:7] " ROWS_OF("i", "$7") "with linespoints pt i+2 ps 0.7 lw 2 "
     "dt 1+i%2 lc 1+i/2 title T[i], for [i=2:7] " ROWS_OF("i", "$6")
     "with points pt 2 lc 1+i/2 notitle\n"
-    "set title 'numbers of slices'\nplot " SLICES("$7") ", "
+    "set title 'numbers of slices'\nplot " SLICES("$7", "linespoints") ", "
     "for [i=8:12] " ROWS_OF("i", "$6") "with points pt 2 lc (i < 11 ? 1 : 2) notitle\n"
     "unset multiplot";
 /* clang-format on */

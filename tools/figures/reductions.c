@@ -95,7 +95,7 @@ static bool fill_reductions(struct figures *f, struct table *data, struct table 
 
 static const char script[] =
     "set logscale x 2\nset format x '2^{%L}'\nset xlabel 'numbers added' offset 0,0.5\n"
-    "set xtics 16\nset key below horizontal maxrows 3 samplen 2 height 1\n"
+    "set xtics 16\nset key at graph 0.5,0.49 center samplen 1.5 spacing 0.8 width -1\n"
     "d(t) = t eq 'f16' ? 1 : 2\nset multiplot layout 2,2\n"
     "do for [d in 'positive signed'] {\n"
     "set logscale y 10\nset format y '10^{%T}'\nset yrange [1e-10:2]\n"
@@ -107,6 +107,7 @@ static const char script[] =
     "ps 0.5 lw 2 dt d(t) lc 1 title t.' in f32', "
     "for [t in 'f16 bf16'] $data using 3:(y(t,5)) with linespoints pt (t eq 'f16' ? 7 : 6) "
     "ps 0.5 lw 2 dt d(t) lc 3 title t.' compensated'\n"
+    "unset key\n" /* the other pictures have the same curves */
     "unset logscale y\nset format y '%g'\nset yrange [0:1]\n"
     "set ylabel 'swallowed additions'\n"
     "z(t,i) = strcol(1) eq t && strcol(2) eq d ? column(i) : NaN\n"

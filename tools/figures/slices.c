@@ -119,7 +119,7 @@ static bool fill_slices(struct figures *f, struct table *data, struct table *bri
 
 static const char slices_script[] =
     "set xlabel 'k'\nset ylabel 'slices'\nset logscale x 4\nset xrange [45:23000]\n"
-    "set yrange [0:13]\nset ytics 2\nset key outside right top\nset rmargin 20\n"
+    "set yrange [0:13]\nset ytics 2\nset key bottom center\n"
     "set multiplot layout 2,1\n"
     "do for [r in 'f64 f32'] {\nset title (r eq 'f64' ? 'FP64' : 'FP32').' results'\n"
     "y(u,p) = strcol(1) eq u && strcol(2) eq r && $3 == p ? $5 : NaN\n"
@@ -127,7 +127,7 @@ static const char slices_script[] =
     "lc (p eq '4' ? 4 : p+1) title 'INT8, phi = '.p, "
     "for [p in '0 1 2 4'] $data using 4:(y('FP16',p)) with linespoints pt 6 ps 0.9 lw 2 dt 2 "
     "lc (p eq '4' ? 4 : p+1) title 'FP16, phi = '.p\n"
-    "}\nunset multiplot";
+    "unset key\n}\nunset multiplot";
 
 const struct figure figure_slices = { .name = "slices",
                                       .about = "slices that Ozaki I estimates, by range and size",
@@ -193,7 +193,7 @@ static bool fill_speed(struct figures *f, struct table *data, struct table *brie
 }
 
 static const char speed_script[] =
-    "set xlabel 'n'\nset ylabel 'GFLOPS'\nset logscale xy 2\nset key outside right top\n"
+    "set xlabel 'n'\nset ylabel 'GFLOPS'\nset logscale xy 2\nset offsets 0,0,graph 0.15,0\n"
     "array P[3] = [0, 1, 4]\nset datafile missing NaN\n"
     "y(i,p) = $1 == P[p] ? column(i) : NaN\n"
     "plot $data using 2:(y(3,1)) with linespoints pt 7 ps 0.7 lw 2 lc 7 title 'native FP64', "

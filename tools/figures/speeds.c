@@ -218,7 +218,7 @@ static bool fill_floats(struct figures *f, struct table *data, struct table *bri
 }
 
 static const char floats_script[] =
-    "set xlabel 'n'\nset ylabel 'GFLOPS'\nset logscale xy 2\nset key outside right top\n"
+    "set xlabel 'n'\nset ylabel 'GFLOPS'\nset logscale xy 2\nset offsets 0,0,graph 0.1,0\n"
     "array T = ['FP32', 'FP32-F', 'FP32-M', 'FP32-T', 'FP32-B']\nd(t) = t == 4 ? 2 : 1\n"
     "plot for [t=1:5] $data using 1:t+1 with linespoints pt t+3 ps 0.7 "
     "lw 2 dt d(t) lc t title T[t]"; /* FP32-T's curve lies on that of FP32-F */
@@ -263,7 +263,7 @@ static bool fill_integers(struct figures *f, struct table *data, struct table *b
 }
 
 static const char integers_script[] =
-    "set xlabel 'n'\nset ylabel 'GOPS'\nset logscale xy 2\nset key outside right top\n"
+    "set xlabel 'n'\nset ylabel 'GOPS'\nset logscale xy 2\nset offsets 0,0,graph 0.1,0\n"
     "plot $data using 1:2 with linespoints pt 5 ps 0.7 lw 2 lc 1 title 'INT8', "
     "$data using 1:3 with linespoints pt 7 ps 0.7 lw 2 lc 2 title 'INT16, four of INT8'";
 
@@ -461,7 +461,7 @@ static bool fill_distances(struct figures *f, struct table *data, struct table *
 
 static const char distances_script[] =
     "set xlabel 'n'\nset ylabel 'mean distance'\nset logscale x 2\nset yrange [0:*]\n"
-    "set key outside right top\n"
+    "set offsets 0,0,graph 0.15,0\n"
     "plot $data using 1:2 with linespoints pt 5 ps 0.7 lw 2 lc 1 title 'operands and results "
     "rounded', $data using 1:3 with linespoints pt 7 ps 0.7 lw 2 lc 2 title 'sums rounded, too'";
 

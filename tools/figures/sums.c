@@ -173,7 +173,7 @@ static bool measure(struct figures *f, int64_t k, bool is_signed, struct table *
 
 static const char script[] =
     "set logscale x 2\nset logscale y 10\nset format x '%.0f'\nset xlabel 'k'\n"
-    "set ylabel 'largest error / u |A||B|'\nset key outside right top\nset yrange [0.01:2000]\n"
+    "set ylabel 'largest error / u |A||B|'\nset key bottom center\nset yrange [0.01:2000]\n"
     "set multiplot layout 2,1\n"
     "T = 'FP32-F FP32-T FP32-B'\ndo for [s in 'positive signed'] {\n"
     "set title s.' uniform numbers'\n"
@@ -185,7 +185,7 @@ static const char script[] =
     "title word(T, i).', one chain', "
     "for [i=1:3] $data using 2:(y(2*i+4)) with linespoints pt 7 ps 0.5 lw 2 lc i "
     "title word(T, i).', promoted'\n"
-    "}\nunset multiplot";
+    "unset key\n}\nunset multiplot";
 
 static bool fill_sums(struct figures *f, struct table *data, struct table *brief)
 {

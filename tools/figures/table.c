@@ -152,7 +152,8 @@ static void write_script(FILE *out, const void *user)
             "'white'\nset datafile separator ','\n",
             d->picture->height);
     gnuplot_style(out);
-    fprintf(out, "$data << END\n");
+    /* the legend stands in the frame, above or below the curves, for which scripts leave room */
+    fprintf(out, "set key inside top center horizontal Left reverse samplen 3\n$data << END\n");
     write_lines(out, d->data, d->data->columns);
     fprintf(out, "END\n%s\n", d->picture->script);
 }

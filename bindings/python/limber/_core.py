@@ -263,13 +263,17 @@ class Context(Closing):
 
     def run_plan(self, plan: str, a: Array, b: Array, out: Array = None, alpha: Scalar = 1,
                  beta: Scalar = 0, report: bool = False, format: Formats = None,
-                 dtype: DType = None, result: str = "numpy") -> Any:
+                 dtype: DType = None, conj_a: bool = False, conj_b: bool = False,
+                 epilogue: Optional[str] = None, inputs: Inputs = None, nan_to_zero: bool = False,
+                 result: str = "numpy") -> Any:
         """a b by a plan's text (docs/ir.md): a stated one, whose contract chooses the scheme, or a
         finished one with limbs and rows of its own.  What is not as the plan states is refused by
-        name: formats, sizes, the data's range, alpha and beta.  Options as matmul; operands are
-        real, stacks are batches."""
+        name: formats, sizes, the data's range, alpha and beta.  Options as matmul; stacks are
+        batches.  The plan of complex operands is of the real product with twice the inner size,
+        that of an epilogue of the product before the steps."""
         return _product.multiply(self, a, b, _contraction.MATMUL, None, out, alpha, beta, None,
-                                 report, format, dtype, result=result, plan=str(plan).encode())
+                                 report, format, dtype, 0, conj_a, conj_b, epilogue, inputs,
+                                 nan_to_zero, result, plan=str(plan).encode())
 
     def conv2d(self, x: Array, w: Array, stride: Sizes = 1, pad: Sizes = 0, dilation: Sizes = 1,
                groups: int = 1, layout: str = "NCHW", contract: Optional[str] = None,
