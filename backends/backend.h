@@ -180,10 +180,11 @@ struct call {
 /* Arguments for computing m dot products: rows of a matrix times a vector of k elements, added in
  * the order that limber.h documents as "order 1".  All numbers are binary64 (size 8) or binary32
  * (size 4).  row, col and step are distances in elements between rows, between columns and between
- * elements of the vector.  The m sums are stored contiguously. */
+ * elements of the vector.  If `next` is not 0, each row has a vector of its own, `next` elements
+ * after that of the row before; then col and step are 1.  The m sums are stored contiguously. */
 struct vector_sums {
     int size;
-    int64_t m, k, row, col, step;
+    int64_t m, k, row, col, step, next;
     const void *a, *x;
     void *sum;
     bool more; /* true if `sum` holds sums of earlier elements, to which chains are added */

@@ -232,17 +232,6 @@ static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
 
     return m > 0 && n > 0 && k > 0 && limber_is_small(m, n, k, MOST);
 }
-/* True if the product has a vector and enough multiply-adds that the code path `vectors` is faster
- * than `direct`.  Both are bound by loads and by the latency of a chain, not by a unit's rate.
- * `vectors` starts 0.15 us later; on a Zen 4 it needs 1.27 times the time of `direct` for 1 x 64 x
- * 64 doubles, 0.98 for 96 x 96, 0.73 for 128 x 128, and 1.0 to 1.15 times for 64 x 1 x 64 and more.
- */
-static inline bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
-{
-    enum { LONG_VECTOR = 4096 }; /* number of multiply-adds */
-
-    return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
-}
 /* Computes one product by `code` or, if that is NULL, by library code for any shape. x: alpha
  * and beta; NULL for C = A B, or C += A B if s->fixed.add is 1.  False if the library has no
  * such code for this machine. */

@@ -155,6 +155,18 @@ static uint64_t dot_product(limber_format f, const char *from, int64_t step, int
     return sum;
 }
 
+/* Returns the sum, modulo 2^64, of the products of n elements of two vectors of one format, `step`
+ * and step_x elements apart. */
+static uint64_t dot_product_of_vectors(limber_format f, const char *from, int64_t step,
+                                       const char *x, int64_t step_x, int64_t n)
+{
+    uint64_t sum = 0;
+
+    EACH_OF(f, __typeof__(v) w; memcpy(&w, x, sizeof w); x += step_x * (int64_t)sizeof w;
+            sum += (uint64_t)v * (uint64_t)w)
+    return sum;
+}
+
 /* Adds x times element i to sum[i], for n elements, modulo 2^64. */
 static void add_multiple(limber_format f, const char *from, int64_t step, int64_t n, uint64_t x,
                          uint64_t *sum)
@@ -166,7 +178,15 @@ static void add_multiple(limber_format f, const char *from, int64_t step, int64_
 struct integers {
     const struct problem *p;
     bool turned; /* C has one row, so C^T = B^T A^T is computed */
+    bool stack; /* the call is a batch of dot products, each of which is a line of a piece */
 };
+
+/* True if the call is a batch of dot products of one format, a constant distance apart. */
+static bool is_stack_of_dots(const struct problem *p)
+{
+    return p->m == 1 && p->n == 1 && p->groups > 1 && !p->at.each_a && !p->at.each_b &&
+           !p->at.each_c && limber_format_equal(p->fa, p->fb);
+}
 
 /* Returns the address of element (i, j) of C. */
 static char *result_address(const struct output_view *c, limber_format f, int64_t i, int64_t j)
@@ -183,6 +203,14 @@ static void run_vector(const struct integers *x, const struct view *a, limber_fo
     const struct limber_scalars scalars = { p->alpha, p->beta, p->fc };
     uint64_t sum[ROWS], y[DEPTH];
 
+    /* a vector that is used once is not extended */
+    if (end == first + 1 && limber_format_equal(fa, fv)) {
+        sum[0] = dot_product_of_vectors(fa, limber_view_at(a, first, 0, fa.size), a->p,
+                                        limber_view_at(v, 0, 0, fv.size), v->p, p->k);
+        limber_store_wrapped(result_address(c, p->fc, x->turned ? 0 : first, x->turned ? first : 0),
+                             p->fc, sum[0], &scalars);
+        return;
+    }
     for (int64_t i0 = first; i0 < end; i0 += ROWS) {
         const int64_t m = end - i0 < ROWS ? end - i0 : ROWS;
 
@@ -236,7 +264,21 @@ static void run_matrix(const struct problem *p, const struct view *a, const stru
         }
 }
 
-/* Computes some rows of one group's product. */
+/* Computes the dot products [first, end) of a batch. */
+static void run_dots(const struct problem *p, int64_t first, int64_t end)
+{
+    const struct limber_scalars scalars = { p->alpha, p->beta, p->fc };
+
+    for (int64_t g = first; g < end; g++)
+        limber_store_wrapped(
+            (char *)p->c.data + g * p->at.step_c * p->fc.size, p->fc,
+            dot_product_of_vectors(p->fa, (const char *)p->a.data + g * p->at.step_a * p->fa.size,
+                                   p->a.p, (const char *)p->b.data + g * p->at.step_b * p->fb.size,
+                                   p->b.p, p->k),
+            &scalars);
+}
+
+/* Computes some rows of one group's product, or some products of a batch. */
 static void run_piece(void *arg, const struct piece *w)
 {
     const struct integers *x = arg;
@@ -244,7 +286,9 @@ static void run_piece(void *arg, const struct piece *w)
     const struct view a = limber_group_a(p, w->group), b = limber_group_b(p, w->group);
     const struct output_view c = limber_group_c(p, w->group);
 
-    if (x->turned)
+    if (x->stack)
+        run_dots(p, w->first, w->end);
+    else if (x->turned)
         run_vector(x, &b, p->fb, &a, p->fa, &c, w->first, w->end);
     else if (p->n == 1)
         run_vector(x, &a, p->fa, &b, p->fb, &c, w->first, w->end);
@@ -264,16 +308,20 @@ static enum ran run_integers(struct attempt *at)
 {
     const struct problem *p = at->p;
     const double start = at->r ? limber_now() : 0;
-    struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1 };
+    const double seconds = loops_seconds(&at->ctx->machine.target, p);
+    struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1, .stack = is_stack_of_dots(p) };
 
     if (!integers_suit_data(at))
         return RAN_not;
-    limber_run_pieces(at->ctx,
-                      &(struct division){ .groups = p->groups,
-                                          .lines = x.turned ? p->n : p->m,
-                                          .vectors = 1,
-                                          .seconds = loops_seconds(&at->ctx->machine.target, p) },
-                      run_piece, &x);
+    limber_run_pieces(
+        at->ctx,
+        &(struct division){ .groups = x.stack ? 1 : p->groups,
+                            .lines = x.stack  ? p->groups :
+                                     x.turned ? p->n :
+                                                p->m,
+                            .vectors = 1,
+                            .seconds = x.stack ? seconds * (double)p->groups : seconds },
+        run_piece, &x);
     if (at->r) {
         report_integers(at);
         at->r->seconds_run = limber_now() - start;

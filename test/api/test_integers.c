@@ -254,6 +254,57 @@ static uint64_t extended(limber_format f, const char *at)
     return x;
 }
 
+/* Batches of dot products, whose operands may be shared or have gaps, equal plain loops modulo
+ * 2^64. */
+static void stacks_of_integer_dots_wrap(void **state)
+{
+    enum { MOST_K = 90, GROUPS = 13, ROOM = GROUPS * (MOST_K + 2) };
+    static const char *const formats[] = { "i8", "u8", "i16", "i32", "i64" };
+    static char a[ROOM * 8], b[ROOM * 8], c[2 * GROUPS * 8];
+    const limber_contract native = { .size = sizeof(limber_contract),
+                                     .promise = LIMBER_CONTRACT_NATIVE };
+    struct rng r = { 71 };
+    limber_context *ctx;
+
+    (void)state;
+    assert_int_equal(limber_create(&ctx, NULL), LIMBER_STATUS_OK);
+    for (int trial = 0; trial < 200; trial++) {
+        const limber_format fa = named(formats[rng_below(&r, COUNT(formats))]),
+                            fb = trial % 4 ? fa : named(formats[rng_below(&r, COUNT(formats))]),
+                            fc = named(trial % 2 ? "i64" : "i32");
+        const int64_t k = 1 + rng_below(&r, MOST_K), steps[] = { k, k + 2, 0, 1 };
+        limber_problem p = LIMBER_PROBLEM_INIT;
+        limber_batch batch = LIMBER_BATCH_INIT;
+
+        for (size_t i = 0; i < sizeof a; i++) {
+            a[i] = (char)rng_next(&r);
+            b[i] = (char)rng_next(&r);
+        }
+        batch.count = GROUPS;
+        batch.a = steps[rng_below(&r, 4)];
+        batch.b = steps[rng_below(&r, 4)];
+        batch.c = 1 + rng_below(&r, 2);
+        p.m = p.n = 1;
+        p.k = k;
+        p.a = (limber_matrix){ a, fa, k, 1 };
+        p.b = (limber_matrix){ b, fb, 1, 1 };
+        p.c = (limber_output){ c, fc, 1, 1 };
+        p.contract = &native;
+        p.batch = &batch;
+        assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+        for (int64_t g = 0; g < GROUPS; g++) {
+            uint64_t sum = 0;
+
+            for (int64_t i = 0; i < k; i++)
+                sum += extended(fa, a + (g * batch.a + i) * fa.size) *
+                       extended(fb, b + (g * batch.b + i) * fb.size);
+            if (memcmp(c + g * batch.c * fc.size, &sum, fc.size))
+                fail_msg("dot %d of %d, k = %d", (int)g, GROUPS, (int)k);
+        }
+    }
+    limber_destroy(ctx);
+}
+
 /* Products with vectors, small ones and ones of large numbers, for every pair of formats, layout
  * and scalars, must equal a plain loop modulo 2^64, whichever code path computes them. */
 static void integers_of_every_layout_wrap(void **state)
@@ -342,6 +393,7 @@ int main(void)
         cmocka_unit_test(integers_in_cuda_kernels),
         cmocka_unit_test(sums_of_integers_wrap),
         cmocka_unit_test(integers_of_every_layout_wrap),
+        cmocka_unit_test(stacks_of_integer_dots_wrap),
     };
 
     clear_environment();

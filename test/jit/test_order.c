@@ -482,6 +482,95 @@ static void zero_tiles_keep_the_order(void **state)
 
 /* ---- batches and prepared operands ----------------------------------------------------------- */
 
+/* A batch of dot products. */
+struct dots {
+    const char *a, *b, *c;
+    int64_t groups, k;
+    int64_t step_a, step_b, step_c; /* 0: the products share an operand; 1: theirs overlap */
+    bool scalars;
+};
+
+/* Computes a batch of dot products in every context, and compares with the reference loop. */
+static void compare_dots(const struct dots *s, uint64_t seed)
+{
+    const limber_format fa = named(s->a), fb = named(s->b), fc = named(s->c);
+    const size_t na = (size_t)((s->groups - 1) * s->step_a + s->k),
+                 nb = (size_t)((s->groups - 1) * s->step_b + s->k),
+                 nc = (size_t)((s->groups - 1) * s->step_c + 1);
+    char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
+         *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[120], alpha[8], beta[8];
+    limber_batch batch = LIMBER_BATCH_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    struct rng r = { seed };
+
+    assert_true(a && b && c0 && want && got);
+    fill(&r, seed % 3 ? DATA_unit : DATA_special, fa, a, na);
+    fill(&r, DATA_tiny, fb, b, nb);
+    fill(&r, DATA_unit, fc, c0, nc);
+    store_scalar(alpha, fc, -1.625);
+    store_scalar(beta, fc, 0.7109375);
+    snprintf(what, sizeof what, "%d dots of %s %s %s, k = %d, steps %d %d %d", (int)s->groups, s->a,
+             s->b, s->c, (int)s->k, (int)s->step_a, (int)s->step_b, (int)s->step_c);
+    p.m = p.n = 1;
+    p.k = s->k;
+    p.alpha = s->scalars ? alpha : NULL;
+    p.beta = s->scalars ? beta : NULL;
+    p.contract = &reproducible;
+    memcpy(want, c0, nc * fc.size);
+    for (int64_t g = 0; g < s->groups; g++) {
+        p.a = (limber_matrix){ a + g * s->step_a * fa.size, fa, s->k, 1 };
+        p.b = (limber_matrix){ b + g * s->step_b * fb.size, fb, 1, 1 };
+        p.c = (limber_output){ want + g * s->step_c * fc.size, fc, 1, 1 };
+        order_gemm(&p);
+    }
+    batch.count = s->groups;
+    batch.a = s->step_a;
+    batch.b = s->step_b;
+    batch.c = s->step_c;
+    p.batch = &batch;
+    p.a.data = a;
+    p.b.data = b;
+    p.c.data = got;
+    for (int i = 0; i < count; i++) {
+        memcpy(got, c0, nc * fc.size);
+        if (limber_run(contexts[i].ctx, &p, NULL))
+            fail_msg("%s by %s: %s", what, contexts[i].name, limber_error_text());
+        expect_same_numbers(fc, want, got, nc, what, contexts[i].name);
+    }
+    free(a);
+    free(b);
+    free(c0);
+    free(want);
+    free(got);
+}
+
+/* Batches of dot products have the bits of a plain loop, although the chains of several may be
+ * summed side by side. */
+static void stacks_of_dots_have_the_bits_of_the_loop(void **state)
+{
+    static const char *const formats[][3] = {
+        { "f32", "f32", "f32" },  { "f64", "f64", "f64" }, { "f16", "f16", "f16" },
+        { "bf16", "f32", "f32" }, { "f32", "f64", "f64" }, { "f16", "f16", "f32" },
+    };
+    static const int64_t ks[] = { 1, 7, 256, 300, 1000, 5000 },
+                         groups[] = { 2, 3, 8, 17, 40, 1000 };
+    struct rng r = { 131 };
+
+    (void)state;
+    for (size_t f = 0; f < COUNT(formats); f++)
+        for (size_t i = 0; i < COUNT(ks); i += SANITIZED ? 2 : 1) {
+            const int64_t k = ks[i];
+            const int most = k > 1000 ? 4 : 6;
+            const int64_t steps[] = { k, k + 3, 0, 1 };
+
+            compare_dots(&(struct dots){ formats[f][0], formats[f][1], formats[f][2],
+                                         groups[rng_below(&r, most)], k, steps[rng_below(&r, 4)],
+                                         steps[rng_below(&r, 4)], 1 + (int64_t)rng_below(&r, 2),
+                                         rng_below(&r, 2) },
+                         100 * f + i);
+        }
+}
+
 /* Each product of a batch has the bits of a single product, wherever it is in the batch, by strides
  * and by addresses. */
 static void the_place_in_a_batch_keeps_the_bits(void **state)
@@ -960,6 +1049,7 @@ int main(void)
         cmocka_unit_test(long_operands_have_the_same_bits),
         cmocka_unit_test(chains_outlast_the_precision),
         cmocka_unit_test(zero_tiles_keep_the_order),
+        cmocka_unit_test(stacks_of_dots_have_the_bits_of_the_loop),
         cmocka_unit_test(the_place_in_a_batch_keeps_the_bits),
         cmocka_unit_test(prepared_operands_have_the_same_bits),
         cmocka_unit_test(convolutions_have_one_order),

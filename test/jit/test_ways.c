@@ -157,7 +157,7 @@ static const struct example examples[] = {
       1 << VECTORS },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << DIRECT },
-    { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 40, 1, 60, 0,
+    { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 20, 1, 40, 0,
       1 << DIRECT },
     { WAY_direct, false, LIMBER_CONTRACT_REPRODUCIBLE, "f64", "f64", REAL, 400, 410, 32, 0,
       1 << DIRECT },

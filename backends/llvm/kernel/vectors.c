@@ -11,6 +11,12 @@
 #endif
 
 #define FLAT static inline __attribute__((always_inline))
+/* unrolls a short loop, so that its arrays are registers */
+#if defined(__x86_64__) && !defined(__AVX2__)
+#define UNROLL /* on these CPUs multiply-adds are function calls */
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX2__)
@@ -23,7 +29,6 @@
 enum { CHAIN = 256, AHEAD = 4 };
 
 #define T double
-#define INTEGER int64_t
 #define SUMS FOR_ISA(limber_vectors_sums64)
 #define NAME(x) x##64
 #define FMA fma
@@ -47,7 +52,6 @@ enum { CHAIN = 256, AHEAD = 4 };
 #define TRANSPOSE(x, to) ((to)[0] = (v64)LOW((x)[0], (x)[1]), (to)[1] = (v64)HIGH((x)[0], (x)[1]))
 #include "backends/llvm/kernel/vectors_of.h"
 #undef T
-#undef INTEGER
 #undef SUMS
 #undef NAME
 #undef FMA
@@ -58,7 +62,6 @@ enum { CHAIN = 256, AHEAD = 4 };
 #undef TRANSPOSE
 
 #define T float
-#define INTEGER int32_t
 #define SUMS FOR_ISA(limber_vectors_sums32)
 #define NAME(x) x##32
 #define FMA fmaf

@@ -10,6 +10,8 @@
 enum {
     NAME(LANES) = VECTOR_BYTES / sizeof(T),
     NAME(PIECE) = 16 / sizeof(T), /* number of elements in 128 bits */
+    /* number of columns that are loaded at once: those in half a vector */
+    NAME(STEP) = VECTOR_BYTES > 16 ? NAME(LANES) / 2 : NAME(LANES),
     NAME(STRIPS) = 128 / VECTOR_BYTES, /* number of vectors of rows that are summed at once */
     NAME(ROWS) = NAME(LANES) * NAME(STRIPS),
     NAME(LINE) = 64 / sizeof(T), /* number of elements in a cache line */
@@ -17,7 +19,6 @@ enum {
     NAME(PAIRS) = 4 /* number of columns of pairs that are added at once */
 };
 typedef T NAME(v) __attribute__((vector_size(VECTOR_BYTES)));
-typedef INTEGER NAME(mask) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T NAME(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
 /* Loads a vector from any address. */
@@ -56,35 +57,63 @@ FLAT NAME(v) NAME(all)(T x)
     return y;
 }
 
-/* Loads 128 bits, from column p on, of each of the rows first, first + PIECE, first + 2 PIECE, and
- * so on. */
-FLAT NAME(v) NAME(pieces)(const T *const *row, int first, int64_t p)
-{
-#define AT(i) ((const double *)(row[first + (i) * NAME(PIECE)] + p))
 #if VECTOR_BYTES == 64
-    __m512d x = _mm512_castpd128_pd512(_mm_loadu_pd(AT(0)));
-
-    x = _mm512_mask_broadcast_f64x2(x, 0x0c, _mm_loadu_pd(AT(1)));
-    x = _mm512_mask_broadcast_f64x2(x, 0x30, _mm_loadu_pd(AT(2)));
-    return (NAME(v))_mm512_mask_broadcast_f64x2(x, 0xc0, _mm_loadu_pd(AT(3)));
-#elif VECTOR_BYTES == 32
-    return (NAME(v))_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(AT(0))),
-                                         _mm_loadu_pd(AT(1)), 1);
-#else
-    return NAME(load)((const T *)AT(0));
-#endif
-#undef AT
-}
-
-/* Loads PIECE columns, from p on, of LANES rows.  Each lane is a row. */
-FLAT void NAME(columns)(const T *const *row, int64_t p, NAME(v) column[NAME(PIECE)])
+/* Loads n <= STEP columns, from p on, of LANES rows.  Each lane is a row.  A row's columns are
+ * loaded together: rows whose distance is a power of two displace one another from the cache. */
+FLAT void NAME(columns)(const T *const *row, int64_t p, int n, NAME(v) column[NAME(STEP)])
 {
-    NAME(v) x[NAME(PIECE)];
+    const unsigned char loaded = (unsigned char)((1u << n) - 1);
+    NAME(v) x[NAME(STEP)], part[NAME(STEP)];
 
-    for (int i = 0; i < NAME(PIECE); i++)
-        x[i] = NAME(pieces)(row, i, p);
+    UNROLL for (int i = 0; i < NAME(STEP); i++) {
+        const T *const *at = row + i % NAME(PIECE) + i / NAME(PIECE) * NAME(STEP);
+        const T *low = at[0] + p, *high = at[NAME(PIECE)] + p;
+
+        if (n == NAME(STEP))
+            x[i] = (NAME(v))_mm512_insertf64x4(
+                _mm512_castpd256_pd512(_mm256_loadu_pd((const double *)low)),
+                _mm256_loadu_pd((const double *)high), 1);
+        else
+            x[i] = (NAME(v))_mm512_insertf64x4(
+                (__m512d)SUFFIX(_mm512_maskz_loadu_)(loaded, low),
+                _mm512_castpd512_pd256((__m512d)SUFFIX(_mm512_maskz_loadu_)(loaded, high)), 1);
+    }
+    /* the quarters of a part have these rows and columns (rows / 128 bits, columns / 128 bits):
+     * (0, 0), (0, 1), (1, 0), (1, 1), of the first half of the rows or of the second */
+    TRANSPOSE(x, part);
+    TRANSPOSE(x + NAME(PIECE), part + NAME(PIECE));
+    UNROLL for (int i = 0; i < NAME(PIECE); i++) {
+        const __m512d first = (__m512d)part[i], second = (__m512d)part[i + NAME(PIECE)];
+
+        column[i] = (NAME(v))_mm512_shuffle_f64x2(first, second, 0x88);
+        column[i + NAME(PIECE)] = (NAME(v))_mm512_shuffle_f64x2(first, second, 0xdd);
+    }
+}
+#else
+/* Loads n <= STEP columns, from p on, of LANES rows.  Each lane is a row. */
+FLAT void NAME(columns)(const T *const *row, int64_t p, int n, NAME(v) column[NAME(STEP)])
+{
+    NAME(v) x[NAME(STEP)];
+
+    UNROLL for (int i = 0; i < n && n < NAME(STEP); i++)
+        for (int r = 0; r < NAME(LANES); r++)
+            column[i][r] = row[r][p + i];
+    if (n < NAME(STEP))
+        return;
+    UNROLL for (int i = 0; i < NAME(STEP); i++) {
+        const double *low = (const double *)(row[i] + p);
+#if VECTOR_BYTES == 32
+        const double *high = (const double *)(row[i + NAME(STEP)] + p);
+
+        x[i] = (NAME(v))_mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(low)),
+                                             _mm_loadu_pd(high), 1);
+#else
+        x[i] = NAME(load)((const T *)low);
+#endif
+    }
     TRANSPOSE(x, column);
 }
+#endif
 
 /* Returns the sum of one chain of n <= CHAIN products.  col: distance in elements between
  * neighbours of a row. */
@@ -103,33 +132,57 @@ FLAT T NAME(add)(bool first, T sum, T chain)
     return first ? chain : sum + chain;
 }
 
-/* Sums one chain of n products for each of strips * LANES rows, all with the same elements of x. */
-FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAME(v) *s)
+/* Adds the products of n <= STEP columns, from p on, of LANES rows to s. */
+FLAT NAME(v) NAME(add_columns)(const T *const *row, int64_t p, int n, const T *x, NAME(v) s)
+{
+    NAME(v) c[NAME(STEP)];
+
+    NAME(columns)(row, p, n, c);
+    UNROLL for (int i = 0; i < n; i++)
+        s = NAME(fma)(c[i], NAME(all)(x[p + i]), s);
+    return s;
+}
+
+/* Adds the products of columns [p, n) of LANES rows to s. */
+static __attribute__((noinline)) NAME(v)
+NAME(add_last_columns)(const T *const *row, int64_t p, int64_t n, const T *x, NAME(v) s)
+{
+    for (; p + NAME(STEP) <= n; p += NAME(STEP))
+        s = NAME(add_columns)(row, p, NAME(STEP), x, s);
+    return p < n ? NAME(add_columns)(row, p, (int)(n - p), x, s) : s;
+}
+
+/* Sums one chain of n products for each of strips * LANES rows, all with the same elements of x.
+ * The columns in a cache line are added together. */
+static void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAME(v) *s)
 {
     int64_t p = 0;
 
     for (int u = 0; u < strips; u++)
         s[u] = (NAME(v)){ 0 };
-    for (; p + NAME(PIECE) <= n; p += NAME(PIECE))
+    for (; p + NAME(LINE) <= n; p += NAME(LINE))
         for (int u = 0; u < strips; u++) {
-            NAME(v) c[NAME(PIECE)];
+            const T *const *of_u = row + u * NAME(LANES);
 
-            if (p % NAME(LINE) == 0)
-                for (int i = 0; i < NAME(LANES); i++)
-                    __builtin_prefetch(row[u * NAME(LANES) + i] + p + AHEAD * NAME(LINE));
-
-            NAME(columns)(row + u * NAME(LANES), p, c);
-            for (int i = 0; i < NAME(PIECE); i++)
-                s[u] = NAME(fma)(c[i], NAME(all)(x[p + i]), s[u]);
+            UNROLL for (int i = 0; i < NAME(LANES); i++)
+                __builtin_prefetch(of_u[i] + p + AHEAD * NAME(LINE));
+            UNROLL for (int q = 0; q < NAME(LINE); q += NAME(STEP))
+                s[u] = NAME(add_columns)(of_u, p + q, NAME(STEP), x, s[u]);
         }
-    for (; p < n; p++)
-        for (int u = 0; u < strips; u++) {
-            NAME(v) c;
+    for (int u = 0; u < strips && p < n; u++)
+        s[u] = NAME(add_last_columns)(row + u * NAME(LANES), p, n, x, s[u]);
+}
 
-            for (int i = 0; i < NAME(LANES); i++)
-                c[i] = row[u * NAME(LANES) + i][p];
-            s[u] = NAME(fma)(c, NAME(all)(x[p]), s[u]);
-        }
+/* Adds the sums of one chain of `live` rows to their sums.  first: the chains become the sums. */
+FLAT void NAME(add_chains)(int live, bool first, const NAME(v) *s, T *sum)
+{
+    int r = 0;
+
+    for (; r + NAME(LANES) <= live; r += NAME(LANES))
+        NAME(store)(sum + r, first ? s[r / NAME(LANES)] :
+                                     NAME(load)(sum + r) + s[r / NAME(LANES)]);
+    for (; r < live; r++)
+        sum[r] = NAME(add)(first, sum[r], s[r / NAME(LANES)][r % NAME(LANES)]);
 }
 
 /* Adds n products to the sum of each row, in chains of CHAIN, if rows are contiguous along k.
@@ -149,13 +202,8 @@ static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, co
             /* for rows that do not exist, the last one is repeated */
             for (int r = 0; r < NAME(ROWS); r++)
                 row[r] = a + (i + (r < live ? r : live - 1)) * v->row + p;
-            if (live > NAME(LANES))
-                NAME(rows)(row, NAME(STRIPS), end, x + p, s);
-            else
-                NAME(rows)(row, 1, end, x + p, s);
-            for (int r = 0; r < live; r++)
-                sum[i + r] = NAME(add)(first && p == 0, sum[i + r],
-                                       s[r / NAME(LANES)][r % NAME(LANES)]);
+            NAME(rows)(row, live > NAME(LANES) ? NAME(STRIPS) : 1, end, x + p, s);
+            NAME(add_chains)(live, first && p == 0, s, sum + i);
         }
     }
 }
@@ -180,7 +228,7 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
             for (; i + 2 * NAME(LANES) <= m; i += 2 * NAME(LANES)) {
                 NAME(v) low = NAME(load)(s + i), high = NAME(load)(s + i + NAME(LANES));
 
-                for (int c = 0; c < AT_ONCE; c++) {
+                UNROLL for (int c = 0; c < AT_ONCE; c++) {
                     const T *at = column + c * v->col + i;
 
                     low = NAME(fma)(NAME(load)(at), NAME(all)(x[p + c]), low);
@@ -190,7 +238,7 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
                 NAME(store)(s + i + NAME(LANES), high);
             }
             for (; i < m; i++)
-                for (int c = 0; c < AT_ONCE; c++)
+                UNROLL for (int c = 0; c < AT_ONCE; c++)
                     s[i] = FMA(column[c * v->col + i], x[p + c], s[i]);
         }
         for (; p < n; p++)
@@ -218,12 +266,12 @@ FLAT void NAME(add_pairs)(const T *column, int64_t col, int count, const T *x, i
     NAME(v) factor[2 * NAME(PAIRS)];
     int64_t i = 0;
 
-    for (int c = 0; c < 2 * count; c++)
+    UNROLL for (int c = 0; c < 2 * count; c++)
         factor[c] = NAME(alternating)(x[2 * c], x[2 * c + 1]);
     for (; i + NAME(LANES) <= m; i += NAME(LANES)) {
         NAME(v) to = NAME(load)(s + i);
 
-        for (int c = 0; c < count; c++) {
+        UNROLL for (int c = 0; c < count; c++) {
             const NAME(v) at = NAME(load)(column + c * col + i);
 
             to = NAME(fma)(EVEN(at), factor[2 * c], to);
@@ -232,7 +280,7 @@ FLAT void NAME(add_pairs)(const T *column, int64_t col, int count, const T *x, i
         NAME(store)(s + i, to);
     }
     for (; i < m; i++)
-        for (int c = 0; c < count; c++) {
+        UNROLL for (int c = 0; c < count; c++) {
             const T *f = x + 4 * c + i % 2, *pair = column + c * col + i - i % 2;
 
             s[i] = FMA(pair[1], f[2], FMA(pair[0], f[0], s[i]));
@@ -282,43 +330,55 @@ static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, 
 
 /* ---- sums of one row ------------------------------------------------------------------------- */
 
+/* Adds the products of n <= STEP columns, from p on, of two matrices of LANES rows to s. */
+FLAT NAME(v) NAME(add_products)(const T *const *of_a, const T *const *of_x, int64_t p, int n,
+                                NAME(v) s)
+{
+    NAME(v) u[NAME(STEP)], w[NAME(STEP)];
+
+    NAME(columns)(of_a, p, n, u);
+    NAME(columns)(of_x, p, n, w);
+    UNROLL for (int i = 0; i < n; i++)
+        s = NAME(fma)(u[i], w[i], s);
+    return s;
+}
+
+/* Adds products [p, n) of LANES chains to s, one in each lane: of a row of of_a and a vector of
+ * of_x. */
+static __attribute__((noinline)) NAME(v)
+NAME(add_beside)(const T *const *of_a, const T *const *of_x, int64_t p, int64_t n, NAME(v) s)
+{
+    for (; p + NAME(LINE) <= n; p += NAME(LINE)) {
+        for (int i = 0; i < NAME(LANES); i++) {
+            __builtin_prefetch(of_a[i] + p + AHEAD * NAME(LINE));
+            __builtin_prefetch(of_x[i] + p + AHEAD * NAME(LINE));
+        }
+        UNROLL for (int q = 0; q < NAME(LINE); q += NAME(STEP))
+            s = NAME(add_products)(of_a, of_x, p + q, NAME(STEP), s);
+    }
+    for (; p + NAME(STEP) <= n; p += NAME(STEP))
+        s = NAME(add_products)(of_a, of_x, p, NAME(STEP), s);
+    return p < n ? NAME(add_products)(of_a, of_x, p, (int)(n - p), s) : s;
+}
+
 /* Sums the first `lanes` chains of one row, at most LANES, one in each lane.  All have CHAIN
  * products except the last one, which has n. */
-FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
+static void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
 {
     static const T zeros[CHAIN];
-    T last[2][CHAIN];
     const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
-    NAME(v) s = { 0 };
-    NAME(mask) ended = { 0 }; /* mask of the last chain's lane */
+    NAME(v) s = { 0 }, last;
 
     for (int i = 0; i < NAME(LANES); i++) {
         of_a[i] = i < lanes ? a + i * CHAIN : zeros;
         of_x[i] = i < lanes ? x + i * CHAIN : zeros;
-        ended[i] = i == lanes - 1 ? -1 : 0;
     }
-    if (n < CHAIN) { /* copy the last chain, since nothing past the end of the row may be read */
-        memset(last, 0, sizeof last);
-        memcpy(last[0], of_a[lanes - 1], (size_t)n * sizeof(T));
-        memcpy(last[1], of_x[lanes - 1], (size_t)n * sizeof(T));
-        of_a[lanes - 1] = last[0];
-        of_x[lanes - 1] = last[1];
-    }
-    for (int64_t p = 0; p < CHAIN; p += NAME(PIECE)) {
-        NAME(v) u[NAME(PIECE)], w[NAME(PIECE)];
-
-        NAME(columns)(of_a, p, u);
-        NAME(columns)(of_x, p, w);
-        for (int i = 0; i < NAME(PIECE); i++) {
-            const NAME(v) next = NAME(fma)(u[i], w[i], s);
-
-            if (p + i < n)
-                s = next;
-            else /* stop the last chain, since adding a product of zeros would turn -0 into +0 */
-                s = (NAME(v))(((NAME(mask))s & ended) | ((NAME(mask))next & ~ended));
-        }
-    }
+    last = NAME(add_beside)(of_a, of_x, 0, n, s);
+    /* the last chain has ended: adding a product of zeros could turn its -0 into +0 */
+    of_a[lanes - 1] = of_x[lanes - 1] = zeros;
+    s = NAME(add_beside)(of_a, of_x, n, CHAIN, last);
     NAME(store)(to, s);
+    to[lanes - 1] = last[lanes - 1];
 }
 
 /* Sums LANES chains of one row, each of CHAIN products, with one chain in each lane.  to: the sums
@@ -326,27 +386,36 @@ FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
 FLAT void NAME(sum_whole_chains)(const T *a, const T *x, T *to)
 {
     const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
-    NAME(v) s = { 0 };
 
     for (int i = 0; i < NAME(LANES); i++) {
         of_a[i] = a + i * CHAIN;
         of_x[i] = x + i * CHAIN;
     }
-    for (int64_t p = 0; p < CHAIN; p += NAME(LINE)) {
-        for (int i = 0; i < NAME(LANES); i++) {
-            __builtin_prefetch(of_a[i] + p + AHEAD * NAME(LINE));
-            __builtin_prefetch(of_x[i] + p + AHEAD * NAME(LINE));
-        }
-        for (int q = 0; q < NAME(LINE); q += NAME(PIECE)) {
-            NAME(v) u[NAME(PIECE)], w[NAME(PIECE)];
+    NAME(store)(to, NAME(add_beside)(of_a, of_x, 0, CHAIN, (NAME(v)){ 0 }));
+}
 
-            NAME(columns)(of_a, p + q, u);
-            NAME(columns)(of_x, p + q, w);
-            for (int i = 0; i < NAME(PIECE); i++)
-                s = NAME(fma)(u[i], w[i], s);
+/* Computes all sums, if each row has a vector of its own.  Lanes hold chains of different rows. */
+static void NAME(by_own_vectors)(const struct vector_sums *v)
+{
+    const T *a = v->a, *x = v->x, *of_a[NAME(LANES)], *of_x[NAME(LANES)];
+    T *sum = v->sum;
+
+    for (int64_t i = 0; i < v->m; i += NAME(LANES)) {
+        const int live = v->m - i < NAME(LANES) ? (int)(v->m - i) : NAME(LANES);
+
+        for (int64_t p = 0; p < v->k; p += CHAIN) {
+            NAME(v) s;
+
+            /* for rows that do not exist, the last one is repeated */
+            for (int r = 0; r < NAME(LANES); r++) {
+                of_a[r] = a + (i + (r < live ? r : live - 1)) * v->row + p;
+                of_x[r] = x + (i + (r < live ? r : live - 1)) * v->next + p;
+            }
+            s = NAME(add_beside)(of_a, of_x, 0, v->k - p < CHAIN ? v->k - p : CHAIN,
+                                 (NAME(v)){ 0 });
+            NAME(add_chains)(live, !v->more && p == 0, &s, sum + i);
         }
     }
-    NAME(store)(to, s);
 }
 
 /* Returns `sum` plus the dot product of a row and a vector, both contiguous.  first: `sum` has no
@@ -396,6 +465,10 @@ void SUMS(const struct vector_sums *v)
         for (int64_t p = 0; p < v->k; p += CHAIN)
             NAME(by_columns_of_pairs)(v, x + 2 * p, v->k - p < CHAIN ? v->k - p : CHAIN,
                                       a + p / 2 * v->col, !v->more && p == 0, sum);
+        return;
+    }
+    if (v->next && v->k > 0) {
+        NAME(by_own_vectors)(v);
         return;
     }
     if (v->m == 1 && v->col == 1 && v->step == 1 && v->k > 0) {

@@ -73,7 +73,7 @@ def _function(method: Callable[Concatenate[Context, _P], _R],
               name: Optional[str] = None) -> Callable[_P, _R]:
     """A function of Context's on the default context."""
     def function(*arguments: _P.args, **options: _P.kwargs) -> _R:
-        return method(default_context(), *arguments, **options)
+        return method(_context or default_context(), *arguments, **options)
 
     signature = _signature(method)
     function.__signature__ = signature.replace(         # type: ignore[attr-defined]

@@ -12,11 +12,14 @@ _Self = TypeVar("_Self", bound="Closing")
 
 
 class Handle:
-    """A library object that is destroyed when it is closed and no call uses it any more."""
+    """A library object that is destroyed when it is closed and no call uses it any more.
+
+    A user first notes itself and then looks whether the object is closed; close() first closes it
+    and then looks for users.  So one of both sees the other, without a lock."""
 
     def __init__(self, pointer, end, what):
         self._pointer, self._end, self._what = pointer, end, what
-        self._lock, self._users, self._closed = threading.Lock(), 0, False
+        self._lock, self._users, self._closed = threading.Lock(), [], False
 
     @contextmanager
     def use(self):
@@ -29,28 +32,30 @@ class Handle:
 
     def acquire(self):
         """Notes one more user; refuses a closed object."""
-        with self._lock:
-            if self._closed:
-                raise BadArgument(f"{self._what} is closed")
-            self._users += 1
+        self._users.append(None)
+        if self._closed:
+            self.release()
+            raise BadArgument(f"{self._what} is closed")
 
     def release(self):
         """Notes one user less."""
-        self._leave(1, False)
+        self._users.pop()
+        if self._closed:
+            self._destroy()
 
     def close(self):
         """Destroys the object, or has the last user do so."""
-        self._leave(0, True)
+        self._closed = True
+        self._destroy()
 
-    def _leave(self, users, closing):
-        """Subtracts users, closes if asked, and destroys the object once nobody needs it."""
+    def _destroy(self):
+        """Destroys a closed object once nobody uses it."""
         with self._lock:
-            first = closing and not self._closed
-            self._users -= users
-            self._closed = self._closed or closing
-            over = self._closed and self._users == 0 and (first or users)
-        if over:
-            self._end(self._pointer)
+            end = None if self._users else self._end
+            if end:
+                self._end = None
+        if end:
+            end(self._pointer)
 
 
 class Closing:

@@ -1,19 +1,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A cache of calls on NumPy arrays: what follows from types, shapes and strides is kept, so that a
 repeated product or convolution only fills in three addresses."""
-from ctypes import byref, pointer
+import sys
+from ctypes import byref, c_size_t, pointer
 
 from . import _library as C
 from ._library import lib
-from ._memory import Buffer, STRIDES, WRITABLE, pythonapi
 from ._types import numpy
 
 MOST = 1000     # cached calls of a context
-_acquire, _release, _run = pythonapi.PyObject_GetBuffer, pythonapi.PyBuffer_Release, lib.limber_run
+_run = lib.limber_run
+
+
+def _reader_of_addresses():
+    """A function that returns the address of an array's first element."""
+    def shown(array):
+        """By NumPy's attribute, which takes a microsecond."""
+        return array.ctypes.data
+
+    if numpy is None or sys.implementation.name != "cpython":
+        return shown
+    # PyArrayObject_fields of ndarraytypes.h: a Python object's head, then the address
+    head, word = object.__basicsize__, c_size_t.from_address
+
+    def read(array):
+        """By the array's structure in C."""
+        return word(id(array) + head).value
+
+    probe = numpy.empty(8)[3:]
+    return read if read(probe) == shown(probe) else shown
+
+
+_address = _reader_of_addresses()
 
 
 class _Slot:
-    """A problem and three array accessors, used by one thread at a time."""
+    """A problem that one thread at a time fills in."""
 
     def __init__(self, problem):
         self.problem = C.Problem.from_buffer_copy(problem)
@@ -22,8 +44,6 @@ class _Slot:
             self.problem.batch = pointer(self.batch)
         self.call = byref(self.problem)
         self.matrices = self.problem.a, self.problem.b, self.problem.c
-        self.buffers = Buffer(), Buffer(), Buffer()
-        self.seen = tuple(map(byref, self.buffers))
 
 
 class Repeat:
@@ -35,39 +55,30 @@ class Repeat:
 
     def run(self, context, a, b, out):
         """The result; None if an array cannot be used in place, or the library refuses."""
-        c = numpy.empty(self.shape, self.dtype) if out is None else out
+        if out is None:
+            c = numpy.empty(self.shape, self.dtype)
+        elif out.flags.writeable:
+            c = out
+        else:
+            return None
         try:
             slot = self._slots.pop()
         except IndexError:
             slot = _Slot(self._problem)
-        (ma, mb, mc), (ba, bb, bc), (sa, sb, sc) = slot.matrices, slot.buffers, slot.seen
-        held = []
         try:
-            _acquire(a, sa, STRIDES)
-            held.append(sa)
-            _acquire(b, sb, STRIDES)
-            held.append(sb)
-            _acquire(c, sc, STRIDES | WRITABLE)
-            held.append(sc)
             if not self._fits(slot, a, b, c):
                 return None
-            at = ba.buf, bb.buf, bc.buf
+            ma, mb, mc = slot.matrices
+            ma.data, mb.data, mc.data = at = _address(a), _address(b), _address(c)
             if (at[0] | at[1] | at[2]) & self.align:
                 return None
-            ma.data, mb.data, mc.data = at
             context.acquire()
             try:
                 if _run(context._pointer, slot.call, None):
                     return None
             finally:
                 context.release()
-        except (BufferError, ValueError):
-            if len(held) == 3:
-                raise
-            return None
         finally:
-            for seen in held:
-                _release(seen)
             self._slots.append(slot)
         return c if out is not None or self.shape else c[()]
 

@@ -114,7 +114,7 @@ target_compile_definitions(blas_behind_64 PRIVATE SUFFIX=_64_)
 add_test(NAME blas_doors COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/doors/doors.sh
          $<TARGET_FILE:blas_doors> $<TARGET_FILE_DIR:limber_flexiblas>
          $<TARGET_FILE:blas_flexiblas> $<TARGET_FILE:blas_trampoline>
-         $<TARGET_FILE_DIR:blas_behind_32>/libblas_behind_)
+         $<TARGET_FILE_DIR:blas_behind_32>/libblas_behind_ $<TARGET_FILE:limber_blas>)
 
 add_executable(blas_quad ${CMAKE_CURRENT_LIST_DIR}/quad.c)
 target_link_libraries(blas_quad PRIVATE limber_blas)

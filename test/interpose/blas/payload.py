@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The payloads of NaN in real products of level 3, as R's NA has one: an element of C that is NaN
-has the payload of the first NaN in its row of A, or else in its column of B.  The library is
-preloaded; a BLAS is in the process."""
+has the payload of the first NaN in its row of A, or else in its column of B.  Also the flags of
+overflow and of invalid operations.  The library is preloaded; a BLAS is in the process."""
 import ctypes
 import itertools
+import platform
 
 import numpy as np
 
@@ -97,4 +98,37 @@ for letter, (m, n, k), share in itertools.product("sd", ((5, 7, 9), (70, 45, 90)
         call(letter, "symm", side + uplo, (m, n), 1, h, b, 0, c)
         want = expected(letter, full, b) if side == "L" else expected(letter, full, b.T).T
         compare("symm " + side + uplo, letter, c, want)
+# FE_INVALID and FE_OVERFLOW of fenv.h
+INVALID, OVERFLOW = 1, 8 if platform.machine() == "x86_64" else 4
+math = ctypes.CDLL("libm.so.6")
+
+
+def expect_flags(what, letter, a, b, beta, want):
+    """Requires that a product raises these flags alone."""
+    global failures, checks
+    c = np.full((a.shape[0], b.shape[1]), 1, a.dtype, "F")
+    math.feclearexcept(INVALID | OVERFLOW)
+    call(letter, "gemm", "NN", (*c.shape, a.shape[1]), 1, a, b, beta, c)
+    raised = math.fetestexcept(INVALID | OVERFLOW)
+    math.feclearexcept(INVALID | OVERFLOW)
+    checks += 1
+    if raised != want:
+        failures += 1
+        print("FAILED:", what, letter, "raised", raised, "instead of", want)
+
+
+for letter, (m, n, k) in itertools.product("sd", ((1, 1, 40), (1, 1, 9000), (50, 1, 300),
+                                                  (20, 30, 40))):
+    kind = KINDS[letter][0]
+    big = kind(np.finfo(kind).max)
+    a, b = (np.asfortranarray(random.random(shape).astype(kind)) for shape in ((m, k), (k, n)))
+    expect_flags("finite product", letter, a, b, 0, 0)
+    a[m // 2, 1], b[1, 0] = big, 16
+    expect_flags("overflow", letter, a, b, 0, OVERFLOW)
+    a[m // 2, 1] = np.inf
+    expect_flags("infinite operand", letter, a, b, 0, 0)
+    a[m // 2, 1] = np.nan
+    expect_flags("NaN as operand", letter, a, b, 0, 0)
+    a[m // 2, 1], b[1, 0] = np.inf, 0
+    expect_flags("infinity times 0", letter, a, b, 0, INVALID)
 print(checks, "checks,", failures, "failed")

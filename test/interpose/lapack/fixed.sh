@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # fixed.sh LIBRARY LAPACK32 LAPACK64: under `reproducible` and `correct`, NumPy's linear algebra has
 # equal bits with different kernels of OpenBLAS, numbers of threads and variants of the C library's
-# functions; SciPy's, too, if there is a SciPy.
+# functions; SciPy's and GNU Octave's, too, if they are there.
 library=$1 fixed="$2:$3" here=$(dirname "$0")/../blas
 . "$here/expect.sh"
 here=$(dirname "$0")
@@ -14,13 +14,13 @@ if ! $python -c 'import numpy' 2> /dev/null; then
 fi
 before="env LD_PRELOAD=$library:$fixed LIMBER_CONTRACT=reproducible"
 
-script="fixed.py 5 100"
+interpreter=$python script="fixed.py 5 100"
 # Computes the digests of results with an OpenBLAS kernel, and writes them to a file.
 digests() {  # file, kernel, threads, command
     file=$1
     shift
     OPENBLAS_CORETYPE=$1 OPENBLAS_NUM_THREADS=$2 LIMBER_THREADS=$2 expect 0 ' [0-9a-f]{64}$' \
-        "$3" $4 $5 $6 $7 $python "$here/"$script
+        "$3" $4 $5 $6 $7 $interpreter "$here/"$script
     printf '%s\n' "$out" | grep ' [0-9a-f]*$' > "$work/$file"
 }
 digests first Haswell 1 $before
@@ -45,6 +45,18 @@ if $python -c 'import scipy' 2> /dev/null; then
         expect 0 '^388$' sh -c 'wc -l < "$1"' sh "$work/first"
     done
     script="fixed.py 5 100"
+fi
+if command -v octave-cli > /dev/null; then
+    interpreter="octave-cli --norc --quiet" script=octave.m
+    for how in "$before" "$correctly"; do
+        digests first Haswell 1 $how
+        digests next Prescott 2 $how
+        expect 0 '^$' diff "$work/first" "$work/next"
+        expect 0 '^90$' sh -c 'wc -l < "$1"' sh "$work/first"
+    done
+    interpreter=$python script="fixed.py 5 100"
+else
+    echo "octave-cli is absent: its linear algebra is not tested"
 fi
 # OpenBLAS by itself has other bits with another kernel
 digests next Haswell 1 env

@@ -271,10 +271,15 @@ static void compare_element(struct active_request *j, const struct blas_product 
 void limber_blas_compare(struct active_request *j, const struct blas_product *x, struct sample *s,
                          bool done)
 {
-    const int flags = fetestexcept(FE_ALL_EXCEPT), before = j->check.broken;
-    double start = limber_blas_now();
+    const int before = j->check.broken;
+    double start;
+    int flags;
 
-    for (int e = 0; s && done && e < s->elements; e++)
+    if (!s)
+        return;
+    flags = fetestexcept(FE_ALL_EXCEPT);
+    start = limber_blas_now();
+    for (int e = 0; done && e < s->elements; e++)
         compare_element(j, x, &s->element[e]);
     if (j->check.broken > before)
         interpose_message("%s %lld x %lld x %lld: an element does not keep the contract",

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Propagates the payloads of NaN, as instructions of CPUs do.  R's NA is a NaN with a payload.
- * Schemes that multiply integers or limbs lose payloads. */
+ * Propagates the payloads of NaN and raises exception flags, as instructions of CPUs do.  R's NA is
+ * a NaN with a payload.  Schemes that multiply integers or limbs lose payloads, and calls of Limber
+ * leave flags as they were. */
 #include "product.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,13 @@ static bool is_nan(const struct active_request *j, struct view v, int64_t row, i
     const void *p = limber_blas_at(j, v, row, col).data;
 
     return j->is_single ? isnan(*(const float *)p) : isnan(*(const double *)p);
+}
+
+static bool is_infinite(const struct active_request *j, struct view v, int64_t row, int64_t col)
+{
+    const void *p = limber_blas_at(j, v, row, col).data;
+
+    return j->is_single ? isinf(*(const float *)p) : isinf(*(const double *)p);
 }
 
 /* Copies a NaN and makes it quiet, as an instruction would. */
@@ -75,8 +84,8 @@ static int64_t first_nan(const struct active_request *j, int64_t *known, struct 
     return known[line] = at < k ? at : -1;
 }
 
-/* Gives element (i, n) of c the payload of an operand's NaN. */
-static void carry_payload(const struct active_request *j, const struct blas_product *p, int64_t i,
+/* Gives element (i, n) of c the payload of an operand's NaN.  False if no operand has one. */
+static bool carry_payload(const struct active_request *j, const struct blas_product *p, int64_t i,
                           int64_t n, int64_t *in_row, int64_t *in_col)
 {
     void *to = limber_blas_at(j, p->c, i, n).data;
@@ -84,11 +93,12 @@ static void carry_payload(const struct active_request *j, const struct blas_prod
 
     if (at >= 0) {
         copy_nan(j, to, limber_blas_at(j, p->a, i, at).data);
-        return;
+        return true;
     }
     at = first_nan(j, in_col, p->b, false, n, p->k);
     if (at >= 0)
         copy_nan(j, to, limber_blas_at(j, p->b, at, n).data);
+    return at >= 0;
 }
 
 /* The rows or columns of a matrix, whichever are contiguous. */
@@ -124,11 +134,23 @@ static bool any_nan(const struct active_request *j, struct view v, int64_t rows,
     return (v.row != 1 && v.col != 1) || next_with_nan(j, &x, 0) < x.count;
 }
 
+/* True if both operands and alpha are finite and C is not read, so that an infinity of the result
+ * has overflowed. */
+static bool has_overflowed(const struct active_request *j, const struct blas_product *p)
+{
+    const double alpha = j->is_single ? (double)p->alpha->f[0] : p->alpha->d[0];
+
+    return isfinite(alpha) && limber_blas_is(j, p->beta, 0) && !any_nan(j, p->a, p->m, p->k) &&
+           !any_nan(j, p->b, p->k, p->n);
+}
+
 /* Gives each NaN of a product's result the payload of the operand's NaN that caused it, since a
- * processor would keep it. */
+ * processor would keep it.  Raises the flags of overflow, and of invalid operations that made a
+ * NaN, unless C is also an operand.  Small sums of large results are not looked at. */
 void limber_blas_carry_payloads(const struct active_request *j, const struct blas_product *p)
 {
     const struct lines c = lines_of(p->c, p->m, p->n);
+    bool invalid = false, infinite = false;
     int64_t *known = NULL;
 
     if (j->is_complex || j->contract->promise == LIMBER_CONTRACT_SIMULATE)
@@ -142,10 +164,18 @@ void limber_blas_carry_payloads(const struct active_request *j, const struct bla
          line = next_with_nan(j, &c, line + 1)) {
         if (!known && !(known = make_cache(p->m + p->n)))
             return; /* memory is exhausted: results remain NaN, but with other payloads */
-        for (int64_t i = 0; i < c.length; i++)
-            if (is_nan(j, p->c, c.are_rows ? line : i, c.are_rows ? i : line))
-                carry_payload(j, p, c.are_rows ? line : i, c.are_rows ? i : line, known,
-                              known + p->m);
+        for (int64_t i = 0; i < c.length; i++) {
+            const int64_t row = c.are_rows ? line : i, col = c.are_rows ? i : line;
+
+            if (is_nan(j, p->c, row, col))
+                invalid |= !carry_payload(j, p, row, col, known, known + p->m);
+            else
+                infinite = infinite || is_infinite(j, p->c, row, col);
+        }
     }
     free(known);
+    invalid = invalid && limber_blas_is(j, p->beta, 0);
+    infinite = infinite && has_overflowed(j, p);
+    if (invalid || infinite)
+        feraiseexcept((invalid ? FE_INVALID : 0) | (infinite ? FE_OVERFLOW | FE_INEXACT : 0));
 }

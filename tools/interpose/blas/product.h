@@ -122,7 +122,8 @@ bool limber_blas_rotate(struct active_request *j, struct view x, struct view y);
 
 struct blas_product;
 /* Called after a real product.  A NaN in the result gets the payload of the first NaN in its row of
- * a, or else in its column of b. */
+ * a, or else in its column of b; without one the flag FE_INVALID is raised.  An infinity of finite
+ * operands raises FE_OVERFLOW. */
 void limber_blas_carry_payloads(const struct active_request *j, const struct blas_product *x);
 
 /* ---- check.c --------------------------------------------------------------------------------- */

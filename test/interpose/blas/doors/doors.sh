@@ -3,7 +3,7 @@
 # Limber as a hook of FlexiBLAS, and as a library to which libblastrampoline forwards calls.
 # Stand-ins replace both; LIMBER_TEST_FLEXIBLAS and LIMBER_TEST_LBT name real libraries that are
 # tested, too.
-program=$1 folder=$2 flexiblas=$3 lbt=$4 mock=$5
+program=$1 folder=$2 flexiblas=$3 lbt=$4 mock=$5 blas=$6
 here=$(dirname "$0")/..
 . "$here/expect.sh"
 export LIMBER_BACKEND=interp LIMBER_VERBOSE=1
@@ -37,6 +37,16 @@ lines 2 '^hook LIMBER'
 expect 0 '^dgemm_ is right, 0 behind' env FLEXIBLAS_HOOK="$hook" LIMBER_CONTRACT=correct \
     "$program" flexiblas "$flexiblas"
 lines 2 '^dgemm_ is right, 0 behind'
+# calls of CBLAS pass the hooks, and the preloaded library serves them
+for preload in "" "$blas"; do
+    for contract in "" correct; do
+        behind=1
+        [ -z "$preload" ] || [ -z "$contract" ] || behind=0
+        expect 0 "^cblas_dgemm is right, $behind behind" env FLEXIBLAS_HOOK= LD_PRELOAD="$preload" \
+            ${contract:+LIMBER_CONTRACT=$contract} "$program" global "$flexiblas"
+        lines 1 "^dgemm_ is right, $behind behind"
+    done
+done
 
 # ---- libblastrampoline: calls that Limber does not serve reach the library that was loaded before
 # it, however often Limber is loaded ----

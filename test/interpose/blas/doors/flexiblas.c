@@ -68,6 +68,22 @@ void dgemm_(LIST)
         flexiblas_real_dgemm_(PASS);
 }
 
+void cblas_dgemm(int order, int ta, int tb, int32_t m, int32_t n, int32_t k, double alpha,
+                 const double *a, int32_t lda, const double *b, int32_t ldb, double beta, double *c,
+                 int32_t ldc);
+/* Calls the backend's CBLAS, past the hooks, as FlexiBLAS 3.4 does. */
+void cblas_dgemm(int order, int ta, int tb, int32_t m, int32_t n, int32_t k, double alpha,
+                 const double *a, int32_t lda, const double *b, int32_t ldb, double beta, double *c,
+                 int32_t ldc)
+{
+    const char *x = ta == 111 ? "N" : "T", *y = tb == 111 ? "N" : "T";
+
+    if (order == 101)
+        flexiblas_real_dgemm_(y, x, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc, 1, 1);
+    else
+        flexiblas_real_dgemm_(x, y, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
+}
+
 /* Calls a hook's function, if it has one of this name. */
 static void call(void *handle, const char *name)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that calls a BLAS through another library: `program flexiblas LIBRARY`, or `program
- * trampoline LIBRARY BITS BLAS SHIM`.  Prints how many products reached the BLAS. */
+ * A program that calls a BLAS through another library: `program flexiblas LIBRARY`, `program global
+ * LIBRARY`, which finds functions as a linked program does, or `program trampoline LIBRARY BITS
+ * BLAS SHIM`.  Prints how many products reached the BLAS. */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -134,7 +136,7 @@ int main(int argc, char **argv)
 {
     if (argc < 3)
         return 2;
-    library = dlopen(argv[2], RTLD_LAZY | RTLD_LOCAL);
+    library = dlopen(argv[2], RTLD_LAZY | (strcmp(argv[1], "global") ? RTLD_LOCAL : RTLD_GLOBAL));
     if (!library) {
         printf("%s\n", dlerror());
         return 1;
@@ -145,6 +147,10 @@ int main(int argc, char **argv)
         multiply("", NULL);
         multiply("", NULL);
         dlclose(library);
+    } else if (strcmp(argv[1], "global") == 0) {
+        library = RTLD_DEFAULT;
+        multiply("", NULL);
+        multiply_cblas("", 32, NULL);
     } else if (argc == 6) {
         through_trampoline(atoi(argv[3]), argv[4], argv[5]);
     }
