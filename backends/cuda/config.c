@@ -227,6 +227,10 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
     if (p->model && (p->model->halve || p->model->unroll || p->model->join_halves))
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "cuda: halve=, unroll= and join= of units are not served");
+    if (p->model && (p->model->epilogue.format.kind ||
+                     (p->model->split > 1 && (p->model->tile || p->model->merge_pairs))))
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "cuda: epilogue=, and parts of k with tile= or merge= are not served");
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: the plan is not finished");
     if (p->model && limber_attr_number(products, ATTR_unit) == UNIT_f64 &&

@@ -233,6 +233,8 @@ static void print_model(struct text *t, const limber_unit *u)
                   (int32_t[]){ u->late, u->reach, u->halves, u->lanes, u->halve, u->unroll,
                                u->rest_after, u->join_halves },
                   8);
+    print_step(t, &u->epilogue);
+    print_numbers(t, (int32_t[]){ u->tile, u->deal_turns, u->merge_pairs }, 3);
     limber_text_add(t, "};\n");
 }
 

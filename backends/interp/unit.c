@@ -472,22 +472,51 @@ static double sum_part(const struct machine *m, double start, int64_t from, int6
     return start;
 }
 
-/* Sums over the sections of k that the unit adds separately, and then adds their sums. */
+/* True if a part of k has products; *from, *to: its positions.  Part -1 has none. */
+static bool has_products(const struct machine *m, int64_t part, int64_t *from, int64_t *to)
+{
+    const struct model_dot *d = m->d;
+
+    if (part < 0)
+        return false;
+    *from = limber_unit_part_begin(d->u, d->k, part);
+    *to = limber_unit_part_begin(d->u, d->k, part + 1);
+    return *from < *to;
+}
+
+/* Returns `sum` plus the sums of the parts of k, in the order in which the unit adds these. */
+static double sum_parts(const struct machine *m, double sum)
+{
+    const limber_unit *u = m->d->u;
+
+    for (int64_t slot = 0; slot < limber_unit_slots(u); slot++) {
+        const int64_t first = limber_unit_slot_part(u, slot, 0);
+        const int64_t second = limber_unit_slot_part(u, slot, 1);
+        int64_t from, to;
+        double part;
+
+        if (!has_products(m, first, &from, &to))
+            continue; /* the second part is behind the first, and has none, either */
+        part = sum_part(m, 0, from, to);
+        if (has_products(m, second, &from, &to))
+            part = add_outer(m, &u->total, part, sum_part(m, 0, from, to), 2, second);
+        sum = add_outer(m, &u->total, sum, part, 2, first);
+    }
+    return sum;
+}
+
+/* Returns the dot product: all of k at once, or in parts whose sums are added. */
 double limber_interp_dot(const struct model_dot *d)
 {
     const limber_unit *u = d->u;
     struct machine m = { d, limber_unit_element(limber_unit_row_hash(d->seed, d->i), d->j) };
-    int64_t length = limber_unit_part(u, d->k);
     double sum = d->start;
     int loss;
 
     if (u->split == 1)
         sum = sum_part(&m, sum, 0, d->k);
     else
-        for (int64_t p = 0; p < d->k; p += length)
-            sum =
-                add_outer(&m, &u->total, sum,
-                          sum_part(&m, 0, p, d->k - p < length ? d->k : p + length), 2, p / length);
+        sum = sum_parts(&m, sum);
     if (u->out.format.kind) {
         struct limber_num x = number_of(sum);
 

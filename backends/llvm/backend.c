@@ -56,12 +56,13 @@ static const uint8_t *special_lines(const struct mask *m)
  * and, if the unit splits k, one for each section of k. */
 static int64_t count_outer_additions(const limber_unit *u, const struct call *c)
 {
-    int64_t length = limber_unit_part(u, c->k), sums = 0;
+    int64_t from = 0, sums = 0;
 
-    for (int64_t p = 0; p < c->k; p += u->split > 1 ? length : c->k) {
-        int64_t part = u->split > 1 && c->k - p > length ? length : c->k - p;
+    for (int64_t part = 1; from < c->k; part++) {
+        const int64_t to = u->split > 1 ? limber_unit_part_begin(u, c->k, part) : c->k;
 
-        sums += (u->split > 1) + limber_unit_groups(u, part);
+        sums += (u->split > 1) + limber_unit_groups(u, to - from);
+        from = to;
     }
     return sums * c->m * c->n;
 }

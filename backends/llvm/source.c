@@ -46,7 +46,9 @@
     F(i, model.narrow, 1, 0, "") F(i, model.random_bits, 1, 0, "") F(l, model.seed, 1, 0, "") \
     F(l, model.seeded, 1, 0, "") F(i, model.late, 1, 0, "") F(i, model.reach, 1, 0, "") \
     F(i, model.halves, 1, 0, "") F(i, model.lanes, 1, 0, "") F(i, model.halve, 1, 0, "") \
-    F(i, model.unroll, 1, 0, "") F(i, model.rest_after, 1, 0, "") F(i, model.join_halves, 1, 0, "")
+    F(i, model.unroll, 1, 0, "") F(i, model.rest_after, 1, 0, "") \
+    F(i, model.join_halves, 1, 0, "") F(s, model.epilogue, 1, 0, "") F(i, model.tile, 1, 0, "") \
+    F(i, model.deal_turns, 1, 0, "") F(i, model.merge_pairs, 1, 0, "")
 #define FIELDS(F) \
     F(i, version, 1, 0, "of this structure") \
     F(U, unit, 1, 0, "what multiplies and adds") \

@@ -135,7 +135,7 @@ module limber
   end type
 
   type, bind(c) :: limber_unit
-    integer(c_size_t) :: size = 192
+    integer(c_size_t) :: size = 216
     type(limber_step) :: a, b
     integer(c_int32_t) :: scale = 0, scale_rule = 0, scale_block = 0
     type(limber_step) :: mul, acc
@@ -150,6 +150,8 @@ module limber
     integer(c_int64_t) :: seed = 0, seeded = 0
     integer(c_int32_t) :: late = 0, reach = 0, halves = 0, lanes = 0
     integer(c_int32_t) :: halve = 0, unroll = 0, rest_after = 0, join_halves = 0
+    type(limber_step) :: epilogue
+    integer(c_int32_t) :: tile = 0, deal_turns = 0, merge_pairs = 0
   end type
 
   type, bind(c) :: limber_contract

@@ -28,7 +28,12 @@
  *             left, the first rounded up to a multiple of U: OpenBLAS, oneDNN
  *   split=S   k is divided into S parts, which are computed separately and added in order, rounded
  *             to `total`
+ *   tile=T    parts of k consist of whole tiles of T neighbouring products: of a run of tiles or,
+ *             with deal=turns, of the tiles whose number mod S is that of the part
+ *   merge     pairs: the last part comes first; to each part of the first half its counterpart in
+ *             the second half is added, and the sum to the total
  *   out       one more rounding of the result, before alpha, beta and the format of C
+ *   epilogue  alpha x + beta c is rounded to this, and then to the format of C
  * acc starts from +0.  With start=c the outermost sum starts from C as it is.
  *
  * Source   Huang et al., LPGEMM, 2024; Fasi et al., PeerJ CS 7:e330; Khattak and Mikaitis,
@@ -136,6 +141,10 @@ typedef struct limber_unit {
     /* how the lanes' sums are joined: 1: lane i + lanes/2 is added to lane i, and so on; 0:
      * neighbouring lanes are added */
     int32_t join_halves;
+    limber_step epilogue; /* KIND_NONE: alpha x + beta c is rounded to the format of C only */
+    int32_t tile; /* number of products of a tile, of which parts of k consist; 0: groups, blocks */
+    int32_t deal_turns; /* 1: tiles belong to the parts in turn; 0: a part is a run of tiles */
+    int32_t merge_pairs; /* 1: parts are added in pairs; 0: one after another */
 } limber_unit;
 
 /* Reads the unit that a text describes.  BAD_ARGUMENT names the key that is unknown, out of range

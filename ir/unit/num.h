@@ -10,11 +10,60 @@
 
 /* ---- the order in which products are summed ------------------------------------------------ */
 
+/* True if the tiles of k belong to the parts of k in turn. */
+PRIM int limber_unit_deals_turns(const limber_unit *u)
+{
+    return u->deal_turns && u->split > 1;
+}
+
+/* True if positions are indices along k. */
+PRIM int limber_unit_in_order(const limber_unit *u)
+{
+    return u->order == LIMBER_ORDER_FORWARD && !limber_unit_deals_turns(u);
+}
+
+/* Returns the number of products that the last tile of k lacks. */
+PRIM int64_t limber_unit_missing(const limber_unit *u, int64_t k)
+{
+    return (k + u->tile - 1) / u->tile * u->tile - k;
+}
+
+/* Returns the position at which part s begins, if tiles belong to the parts in turn.  The last tile
+ * of k is the last one of its part, and may be shorter. */
+PRIM int64_t limber_unit_turn_begin(const limber_unit *u, int64_t k, int64_t s)
+{
+    int64_t tiles = (k + u->tile - 1) / u->tile, more = tiles % u->split;
+    int64_t before = s * (tiles / u->split) + (s < more ? s : more);
+
+    return before * u->tile - (tiles && s > (tiles - 1) % u->split ? limber_unit_missing(u, k) : 0);
+}
+
+/* Returns the index along k of position p, if tiles belong to the parts in turn. */
+PRIM int64_t limber_unit_index_in_turns(const limber_unit *u, int64_t k, int64_t p)
+{
+    int64_t tiles = (k + u->tile - 1) / u->tile, each = tiles / u->split, more = tiles % u->split;
+    int64_t last = (tiles - 1) % u->split, longer = more * (each + 1) * u->tile, s;
+
+    /* as if the last tile were whole: the first `more` parts have one tile more than the others */
+    if (p >= limber_unit_turn_begin(u, k, last + 1))
+        p += limber_unit_missing(u, k);
+    if (p < longer) {
+        s = p / ((each + 1) * u->tile);
+        p -= s * (each + 1) * u->tile;
+    } else {
+        s = more + (p - longer) / (each * u->tile);
+        p = (p - longer) % (each * u->tile);
+    }
+    return (p / u->tile * u->split + s) * u->tile + p % u->tile;
+}
+
 /* Returns the index along k of the product that is at position p of the unit's order. */
 PRIM int64_t limber_unit_index_of_position(const limber_unit *u, int64_t k, int64_t p)
 {
     int64_t from, len, q, first;
 
+    if (limber_unit_deals_turns(u))
+        return limber_unit_index_in_turns(u, k, p);
     switch (u->order) {
     case LIMBER_ORDER_REVERSE: return k - 1 - p;
     case LIMBER_ORDER_EVENODD:
@@ -33,18 +82,47 @@ PRIM int64_t limber_unit_index_of_position(const limber_unit *u, int64_t k, int6
     }
 }
 
-enum { LIMBER_UNIT_LANES = 16 };    /* largest number of lanes of a unit */
+enum { LIMBER_UNIT_LANES = 16 }; /* largest number of lanes of a unit */
 
 /* The magnitude from which products count as infinite, in units that add the accumulator last. */
 #define LIMBER_UNIT_TOO_LARGE 0x1p128
 
-/* Returns the number of positions in one of the u->split parts of k. */
+/* Returns the number of positions in one of the u->split parts of k, if these are runs. */
 PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 {
-    int64_t step = u->group ? u->group : u->block, part = (k + u->split - 1) / u->split;
+    int64_t step = u->tile ? u->tile : u->group ? u->group : u->block;
+    int64_t part = (k + u->split - 1) / u->split;
 
     part = (part + step - 1) / step * step;
     return part > 0 ? part : 1;
+}
+
+/* Returns the position at which part s of k begins; k for a part behind the last one. */
+PRIM int64_t limber_unit_part_begin(const limber_unit *u, int64_t k, int64_t s)
+{
+    int64_t at =
+        limber_unit_deals_turns(u) ? limber_unit_turn_begin(u, k, s) : s * limber_unit_part(u, k);
+
+    return at < k ? at : k;
+}
+
+/* The parts of k are added in the order of slots: the sum of each slot is added to the total.  A
+ * slot has one part, or two, whose sums are added first.  Returns the number of slots. */
+PRIM int64_t limber_unit_slots(const limber_unit *u)
+{
+    return u->merge_pairs ? (u->split + 1) / 2 + 1 : u->split;
+}
+
+/* Returns the first (second: 0) or the second (1) part of a slot; -1 if it has no second one. */
+PRIM int64_t limber_unit_slot_part(const limber_unit *u, int64_t slot, int second)
+{
+    int64_t part = slot - 1 + second * ((u->split + 1) / 2);
+
+    if (!u->merge_pairs)
+        return second ? -1 : slot;
+    if (slot == 0)
+        return second ? -1 : u->split - 1;
+    return part < u->split - 1 ? part : -1;
 }
 
 /* Returns the value with which the outermost sum starts if that is C: 0 if C is subnormal and this

@@ -33,6 +33,16 @@ UNIT("h100-e4m3-mma", "in=e4m3 " ACC32 MMA "floor=-133 outer=f32", MODEL)
 UNIT("h100-e5m2-mma", "in=e5m2 " ACC32 MMA "floor=-133 outer=f32", MODEL)
 UNIT("h100-e4m3-mma-acc16", "in=e4m3 acc=f16" MMA "floor=-21 outer=f16", DATA)
 UNIT("h100-e5m2-mma-acc16", "in=e5m2 acc=f16" MMA "floor=-21 outer=f16", DATA)
+#define CALLED " total=f32 epilogue=f32"
+UNIT("ada-scaled-mm-fast", "in=e4m3 acc=(1,8,13):rz:inf block=16 frac=13 tile=64 deal=turns" CALLED,
+     LIBRARY)
+UNIT("ada-scaled-mm",
+     "in=e4m3 acc=(1,8,13):rz:inf block=16 frac=13 group=128 outer=f32 tile=64 deal=turns" CALLED,
+     LIBRARY)
+UNIT("h100-scaled-mm-fast", "in=e4m3 acc=(1,8,13):rz:inf block=32 frac=13 tile=128" CALLED, LIBRARY)
+UNIT("h100-scaled-mm",
+     "in=e4m3 acc=(1,8,13):rz:inf block=32 frac=13 group=128 outer=f32 tile=128" CALLED, LIBRARY)
+#undef CALLED
 UNIT("h100-fp64", "in=f64 acc=f64", MODEL)
 UNIT("b200-fp16", "in=f16 " ACC32 " block=16 frac=25 floor=-133", DATA)
 UNIT("b200-fp16-acc16", "in=f16 acc=f16 block=16 frac=25 floor=-21", DATA)

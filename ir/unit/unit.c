@@ -12,6 +12,7 @@ enum {
     MAX_FRAC = 40,
     MAX_BLOCK = 128,
     MAX_SPLIT = 4096,
+    MAX_TILE = 1 << 20,
     MAX_FLOOR = 1000,
     MAX_REACH = 400
 };
@@ -52,8 +53,12 @@ static const struct key {
     { "halve", NUMBER, AT(halve), NULL, 1, MAX_BLOCK },
     { "split", NUMBER, AT(split), NULL, 1, MAX_SPLIT },
     { "total", STEP, AT(total), NULL, 0, 0 },
+    { "tile", NUMBER, AT(tile), NULL, 1, MAX_TILE },
+    { "deal", NUMBER, AT(deal_turns), "runs|turns", 0, 1 },
+    { "merge", NUMBER, AT(merge_pairs), "serial|pairs", 0, 1 },
     { "start", NUMBER, AT(start_c), "zero|c", 0, 1 },
     { "out", STEP, AT(out), NULL, 0, 0 },
+    { "epilogue", STEP, AT(epilogue), NULL, 0, 0 },
     { "narrow", NUMBER, AT(narrow), "no|yes", 0, 1 },
     { "seed", SEED, AT(seed), NULL, 0, 0 },
     { "bits", NUMBER, AT(random_bits), NULL, 1, 16 },
@@ -256,12 +261,12 @@ static const struct key *find_key(struct word w)
 /* Reads the words of a description. preset: true if the first word may be the name of a preset. */
 static bool read_words(const char *at, limber_unit *u, bool preset, struct diag *d)
 {
-    uint32_t seen = 0;
+    uint64_t seen = 0;
 
     for (struct word w = next_word(&at); w.n; w = next_word(&at)) {
         struct word v = w, name = limber_lex_cut(&v, '=');
         const struct key *k = find_key(name);
-        uint32_t bit;
+        uint64_t bit;
 
         if (name.n == w.n && preset && !seen) {
             const limber_unit_preset *p;
@@ -278,7 +283,7 @@ static bool read_words(const char *at, limber_unit *u, bool preset, struct diag 
         }
         if (!k || name.n == w.n)
             return bad(d, "simulate", w, "is no key=value of a unit");
-        bit = UINT32_C(1) << (k - keys);
+        bit = UINT64_C(1) << (k - keys);
         if (seen & bit)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: said twice", k->name);
         seen |= bit;
@@ -428,6 +433,9 @@ static bool check_f64(const limber_unit *u, struct diag *d)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
 
+    if (u->epilogue.format.kind)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "epilogue: results of f64 are rounded once");
     for (size_t i = 0; i < COUNT(all); i++) {
         const bool loads = i < 2;
 
@@ -467,12 +475,13 @@ static bool check_int(const limber_unit *u, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "acc: integer units add in i32");
     if (u->mul.format.kind || u->out.format.kind || u->group || u->split != 1 || u->start_c ||
         u->scale || u->frac || u->tree || u->late || u->reach || u->halves || u->lanes ||
-        u->halve || u->unroll || u->rest_after || u->join_halves)
+        u->halve || u->unroll || u->rest_after || u->join_halves || u->tile || u->deal_turns ||
+        u->merge_pairs || u->epilogue.format.kind)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "in: integer units only add, and wrap");
     return true;
 }
 
-enum { STEPS = 7 };
+enum { STEPS = 8 };
 /* A rounding of a unit, with its key in the text. must: true if every unit has this rounding. */
 struct named_step {
     const char *key;
@@ -491,6 +500,7 @@ static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
         { "outer", &u->outer, u->group > 0 },
         { "total", &u->total, u->split > 1 },
         { "out", &u->out, false },
+        { "epilogue", &u->epilogue, false },
     };
 
     memcpy(all, list, sizeof list);
@@ -537,6 +547,12 @@ static bool check_steps(const limber_unit *u, struct diag *d)
             return false;
         random |= all[i].s->rounding == LIMBER_ROUND_STOCHASTIC;
     }
+    if (u->epilogue.rounding == LIMBER_ROUND_STOCHASTIC)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "epilogue: results are not rounded stochastically");
+    if (random && u->tile)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "tile: tiles are not summed with stochastic rounding");
     if (random && !u->seeded)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "seed: stochastic rounding (rs) needs one");
@@ -626,7 +642,7 @@ static bool check_groups(const limber_unit *u, struct diag *d)
 
     if (!u->group && u->outer.format.kind)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "outer: there are no groups");
-    if (u->split == 1 && u->total.format.kind)
+    if (u->split == 1 && !u->tile && u->total.format.kind)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "total: k is not split");
     if (u->lanes && (u->lanes & (u->lanes - 1) || u->block > 1))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -649,6 +665,22 @@ static bool check_groups(const limber_unit *u, struct diag *d)
                            u->halve % u->block ? "halve: %d is no multiple of block" :
                                                  "halve: %d does not divide group",
                            u->halve);
+    return true;
+}
+
+/* Checks properties of tiles, of which parts of k consist, and of the order in which parts are
+ * added.  A library's unit has these also if this product's k is not split. */
+static bool check_tiles(const limber_unit *u, struct diag *d)
+{
+    if (!u->tile && u->deal_turns)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "deal: there are no tiles");
+    if (!u->tile && u->merge_pairs && u->split == 1)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "merge: k is not split");
+    if (u->tile % u->block)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "tile: %d is no multiple of block = %d",
+                           u->tile, u->block);
+    if (u->tile && u->order)
+        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "tile: only with order=forward");
     return true;
 }
 
@@ -697,11 +729,12 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
     if (!check_numbers(u, d) || !check_words(u, d))
         return false;
     if (is_f64(&u->a) || is_f64(&u->b) || is_f64(&u->acc))
-        return check_f64(u, d) && check_block(u, d) && check_late(u, d) && check_groups(u, d);
+        return check_f64(u, d) && check_block(u, d) && check_late(u, d) && check_groups(u, d) &&
+               check_tiles(u, d);
     if (is_int(&u->a) || is_int(&u->b) || is_int(&u->acc))
         return check_int(u, d);
     return check_steps(u, d) && check_block(u, d) && check_late(u, d) && check_groups(u, d) &&
-           check_width(u, d);
+           check_tiles(u, d) && check_width(u, d);
 }
 
 /* ---- presets ------------------------------------------------------------------------------- */
@@ -709,6 +742,9 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
 #define DATA "checked against outputs of the device (Khattak and Mikaitis, arXiv 2512.07004)"
 #define ROUNDED DATA "; operands rounded first, as libraries do"
 #define MODEL "model only: MMA-Sim (Xie et al., arXiv 2511.10909)"
+#define LIBRARY \
+    "cuBLASLt 12.8.3 as torch._scaled_mm calls it: mmaemu 0.1.0 (Ding, 2026), checked there " \
+    "against the device"
 #define TESTS "model only: Fasi et al., PeerJ CS 7:e330, and MMA-Sim"
 #define AMD \
     "model only: MMA-Sim (Xie et al., arXiv 2511.10909) and MATLAB-tensor-core (ACM " \

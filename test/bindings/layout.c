@@ -177,6 +177,10 @@ int main(int argc, char **argv)
     FIELD(limber_unit, unroll);
     FIELD(limber_unit, rest_after);
     FIELD(limber_unit, join_halves);
+    FIELD(limber_unit, epilogue);
+    FIELD(limber_unit, tile);
+    FIELD(limber_unit, deal_turns);
+    FIELD(limber_unit, merge_pairs);
     TYPE(limber_contract);
     FIELD(limber_contract, size);
     FIELD(limber_contract, promise);

@@ -22,6 +22,7 @@ if [ -n "$python" ]; then
     if [ -n "$torch" ]; then
         $torch "$here/test_torch.py"
         $torch "$here/test_invariant.py"
+        $torch "$here/test_scaled.py"
     else
         echo "no PyTorch: limber.torch is not tested"
     fi

@@ -131,8 +131,9 @@ static void presets_have_the_bits_of_the_interpreter(void **state)
                                .k = 60 + i,
                                .counts = i % 2 };
 
-        if (p.u.acc.format.kind == LIMBER_KIND_INT || !is_case_taken(i, 5))
-            continue;
+        if (p.u.acc.format.kind == LIMBER_KIND_INT || p.u.epilogue.format.kind ||
+            !is_case_taken(i, 5))
+            continue; /* the CPU's own sums, or only the CPU's backends */
         p.out = p.u.acc.format.exp_bits == 11 ? "f64" : NULL;
         p.in = p.out;
         p.counts &= !p.out;

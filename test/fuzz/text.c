@@ -16,6 +16,8 @@ static const char *const seeds[] = {
     "Uin=e5m2 mul=e5m2:rz acc=(1,8,7):rs group=16 outer=f32 seed=7",
     "Uin=f16 acc=f32:rz:inf block=8 frac=24 sub=4 order=quads group=32 split=2 total=f32 out=f16",
     "Uin=e4m3:sat scale=e8m0:32:even acc=f32 block=4 tree=yes",
+    "Uin=e4m3 acc=(1,8,13):rz:inf block=16 frac=13 tile=64 split=5 deal=turns merge=pairs "
+    "total=f32 epilogue=f32:ftz",
     "LgroupedCumulativeLength = 16\ntargetFloatType = (1,5,2)\nroundingType = "
     "\"nearest\"\nquantLayer = [conv1,FC1]\n[conv1]\ntargetFloatType = (1,4,3)\n",
     "T",

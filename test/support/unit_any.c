@@ -168,6 +168,34 @@ limber_unit any_unit(struct rng *r, char *text, size_t size)
     return u;
 }
 
+/* Draws units as libraries call them: k is split into parts of whole tiles, and results are rounded
+ * twice. */
+limber_unit any_library_unit(struct rng *r, char *text, size_t size)
+{
+    char in[32], other[32];
+    limber_unit u = LIMBER_UNIT_INIT;
+
+    do {
+        if (rng_below(r, 2))
+            describe_steps(r, text, size, any_operand(r, in));
+        else
+            describe_fused(r, text, size, any_operand(r, in));
+        if (limber_unit_parse(text, &u) != LIMBER_STATUS_OK)
+            continue; /* draws again */
+        add_words(text, size, " tile=%d split=%d total=%s:%s merge=%s deal=%s",
+                  u.block * (1 + rng_below(r, 6)), 1 + rng_below(r, 6), any_format(r, other, true),
+                  any_mode(r, false), rng_below(r, 2) ? "pairs" : "serial",
+                  rng_below(r, 2) ? "turns" : "runs");
+        if (rng_below(r, 3))
+            add_words(text, size, " epilogue=%s:%s%s",
+                      rng_below(r, 2) ? "f32" : any_format(r, other, true), any_mode(r, false),
+                      any_flags(r));
+        if (rng_below(r, 8) == 0)
+            add_words(text, size, " start=c");
+    } while (limber_unit_parse(text, &u) != LIMBER_STATUS_OK);
+    return u;
+}
+
 /* Returns a random number of one of eight kinds: small and large ranges of exponents, many zeros,
  * small integers, large, with NaN and infinities, decreasing. */
 double any_value(struct rng *r, int kind)

@@ -10,6 +10,8 @@
 limber_unit unit(const char *text);
 /* Returns a random unit, and writes its description to `text` of `size` bytes. */
 limber_unit any_unit(struct rng *r, char *text, size_t size);
+/* Returns a random unit with the words that describe calls of libraries: tiles, epilogue. */
+limber_unit any_library_unit(struct rng *r, char *text, size_t size);
 
 enum { VALUE_KINDS = 8 }; /* kinds of random operands; see any_value() */
 double any_value(struct rng *r, int kind);

@@ -241,11 +241,37 @@ struct oracle {
     limber_statistics *counts;
 };
 
+/* True if product p belongs to part s of k. */
+static bool is_of_part(const struct oracle *o, int64_t p, int64_t s)
+{
+    const limber_unit *u = o->u;
+    const int64_t whole = u->tile ? u->tile : u->group ? u->group : u->block;
+    const int64_t tiles = (o->k + whole - 1) / whole, tile = p / whole;
+
+    return s == (u->deal_turns ? tile % u->split : tile / ((tiles + u->split - 1) / u->split));
+}
+
+/* Returns the position at which part s of k begins. */
+static int64_t begin_of_part(const struct oracle *o, int64_t s)
+{
+    int64_t n = 0;
+
+    for (int64_t p = 0; p < o->k; p++)
+        for (int64_t before = 0; before < s; before++)
+            n += is_of_part(o, p, before);
+    return n;
+}
+
 /* Returns the index along k of the p-th product in the order in which the unit adds. */
 static int64_t place(const struct oracle *o, int64_t p)
 {
     int64_t g = o->u->group, from, len, n = 0;
 
+    if (o->u->deal_turns && o->u->split > 1)
+        for (int64_t s = 0; s < o->u->split; s++)
+            for (int64_t at = 0; at < o->k; at++)
+                if (is_of_part(o, at, s) && n++ == p)
+                    return at;
     if (o->u->order == LIMBER_ORDER_REVERSE)
         return o->k - 1 - p;
     if (o->u->order == LIMBER_ORDER_FORWARD)
@@ -566,25 +592,49 @@ static double add_part(const struct oracle *o, double sum, int64_t from, int64_t
     return sum;
 }
 
+/* Returns `sum` plus the sums of all parts of k, which are first computed one after another. */
+static double add_parts(const struct oracle *o, double sum)
+{
+    const int64_t n = o->u->split, half = (n + 1) / 2;
+    double part[16];
+    bool there[16];
+
+    if (n > (int64_t)(sizeof part / sizeof *part))
+        abort();
+    for (int64_t s = 0; s < n; s++) {
+        const int64_t from = begin_of_part(o, s), to = begin_of_part(o, s + 1);
+
+        there[s] = from < to;
+        part[s] = there[s] ? add_part(o, 0, from, to) : 0;
+    }
+    if (!o->u->merge_pairs) {
+        for (int64_t s = 0; s < n; s++)
+            sum = there[s] ? add_outer(o, &o->u->total, sum, part[s], 2, s) : sum;
+        return sum;
+    }
+    for (int64_t s = half; s < n - 1; s++)
+        if (there[s])
+            part[s - half] = add_outer(o, &o->u->total, part[s - half], part[s], 2, s);
+    if (there[n - 1])
+        sum = add_outer(o, &o->u->total, sum, part[n - 1], 2, n - 1);
+    for (int64_t s = 0; s < half; s++)
+        sum = there[s] ? add_outer(o, &o->u->total, sum, part[s], 2, s) : sum;
+    return sum;
+}
+
 /* Returns an element of the simulated unit's result, by exact sums in MPFR and the description's
  * roundings: parts of k, groups, blocks. */
 double oracle_dot(const limber_unit *u, const struct oracle_value *a, const struct oracle_value *b,
                   int64_t k, double start, int64_t i, int64_t j, limber_statistics *counts)
 {
     const struct oracle o = { u, a, b, k, i, j, counts };
-    int64_t whole = u->group ? u->group : u->block, length = (k + u->split - 1) / u->split;
     limber_format sums = u->split > 1 ? u->total.format :
                          u->group     ? u->outer.format :
                                         u->acc.format;
     bool flushed = sums.flags & LIMBER_FORMAT_NO_SUBNORMAL && fabs(start) < ldexp(1, 1 - sums.bias);
     double sum = flushed ? copysign(0, start) : start;
 
-    length = (length + whole - 1) / whole * whole;
-    if (u->split == 1)
-        sum = add_part(&o, sum, 0, k);
-    for (int64_t p = 0; u->split > 1 && p < k; p += length)
-        sum = add_outer(&o, &u->total, sum, add_part(&o, 0, p, p + length < k ? p + length : k), 2,
-                        p / length);
+    sum = u->split == 1 ? add_part(&o, sum, 0, k) : add_parts(&o, sum);
     for (int64_t p = 0; p < k; p++)
         counts->nonzero +=
             a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) && isfinite(b[p].value);

@@ -79,8 +79,12 @@ static const struct {
     { "rest", "which accumulator takes the products that are left over" },
     { "split", "number of parts of k that are summed apart" },
     { "total", "the sum of the parts, rounded to this after every addition" },
+    { "tile", "parts of k consist of whole tiles of this number of products" },
+    { "deal", "turns: tiles belong to the parts in turn, not in runs" },
+    { "merge", "pairs: parts are added in pairs, not one after another" },
     { "start", "c: the outermost sum starts from C" },
     { "out", "the result is rounded once more, to this" },
+    { "epilogue", "alpha x + beta c is rounded to this before the format of C" },
 };
 /* Meanings of the words after a format in a description of a unit. */
 static const struct {

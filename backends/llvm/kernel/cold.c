@@ -6,6 +6,7 @@
 #include "ir/num/dot.h"
 #include "ir/num/small.h"
 #include "ir/unit/num.h"
+#include "ir/unit/store.h"
 
 #include <math.h>
 #include <string.h>
@@ -703,10 +704,15 @@ static int64_t store_total(const struct kernel_call *c, int64_t i, int64_t j, co
 static void store_sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 {
     const struct kernel_config *f = c->config;
+    const bool twice = f->model.epilogue.format.kind != 0;
+    char *to = element_address(c, i, j);
 
     if (c->op[0].scale || c->op[1].scale)
         x = ldexp(x, -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j)));
-    limber_store_float(element_address(c, i, j), f->c, x, f->has_alpha, c->alpha_f64, f->has_beta,
+    if (twice)
+        x = limber_unit_result(&f->model, to, f->c, x, f->has_alpha ? &c->alpha_f64 : NULL,
+                               f->has_beta ? &c->beta_f64 : NULL);
+    limber_store_float(to, f->c, x, f->has_alpha && !twice, c->alpha_f64, f->has_beta && !twice,
                        c->beta_f64);
 }
 

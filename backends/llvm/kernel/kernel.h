@@ -10,7 +10,7 @@
 
 enum {
     /* must be changed together with this file's structures; blobs of another version are refused */
-    KERNEL_VERSION = 18,
+    KERNEL_VERSION = 19,
     /* largest number of rows of a product table */
     KERNEL_ROWS = 640,
     KERNEL_ACCUMULATORS = 64,

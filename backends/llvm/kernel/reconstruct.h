@@ -1001,6 +1001,39 @@ SLOW void store_certain_strip(const struct kernel_call *c, const struct block *b
     }
 }
 
+/* True if the simulated unit rounds results before they are rounded to C's format. */
+FLAT int rounds_twice(const struct kernel_call *c)
+{
+    return (LIMB_KIND == LIMB_KIND_unit || LIMB_KIND == LIMB_KIND_half) &&
+           CFG(c).model.epilogue.format.kind;
+}
+
+/* True if vector code can round results to nearest FP32, as the unit does, and then to C's
+ * format. */
+FLAT int stores_twice(const struct kernel_call *c)
+{
+    const limber_step s = CFG(c).model.epilogue;
+
+    return LIMB_KIND == LIMB_KIND_unit && limber_num_is_f32(s.format) && !s.format.flags &&
+           s.rounding == LIMBER_ROUND_NEAREST && !CFG(c).has_beta &&
+           (stores_binary(c) || stores_narrow(c));
+}
+
+/* Stores eight contiguous elements, rounded to FP32 first, with the same bits as the general code,
+ * store_sum of cold.c. */
+FLAT void store_eight_twice(const struct kernel_call *c, char *to, v8d x)
+{
+    const v8f once = TO(v8f, (CFG(c).has_alpha ? x * c->alpha_f64 : x) + 0.0);
+
+    x = TO(v8d, once);
+    if (stores_narrow(c))
+        put_codes(c, to, narrow_codes(c, x));
+    else if (CFG(c).c.size == 8)
+        STORE(to, x);
+    else
+        STORE(to, once);
+}
+
 /* Stores up to sixteen sums of floats that need no error bound. */
 FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j0, int64_t cols)
@@ -1012,10 +1045,14 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
         v8d x = float_sum(c, scratch, i, j0 + j);
         double v[8];
 
-        if (stores_binary(c) && dense && !scaled && j + 8 <= cols &&
+        if (rounds_twice(c) && stores_twice(c) && dense && j + 8 <= cols) {
+            store_eight_twice(c, place(c, b->i0 + i, b->j0 + j0 + j), x);
+            continue;
+        }
+        if (!rounds_twice(c) && stores_binary(c) && dense && !scaled && j + 8 <= cols &&
             store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
             continue;
-        if (stores_narrow(c) && dense && !scaled && j + 8 <= cols &&
+        if (!rounds_twice(c) && stores_narrow(c) && dense && !scaled && j + 8 <= cols &&
             store_eight_narrow(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
             continue;
         STORE(v, x);

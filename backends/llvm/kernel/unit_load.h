@@ -107,7 +107,7 @@ FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride,
 {
     int64_t index;
 
-    if (!MODEL.order)
+    if (limber_unit_in_order(&MODEL))
         return from + p * stride;
     index = limber_unit_index_of_position(&MODEL, w->c->k, w->p0 + p);
     w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live, index, 1 }, room);

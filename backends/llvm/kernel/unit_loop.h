@@ -206,16 +206,46 @@ FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t 
     }
 }
 
-/* Sums all of k, in sections (parts) if the unit splits it. */
+/* Sums all of k, in sections (parts) if the unit splits it.  A slot has one or two of these; the
+ * second one's sum is added to that of the first, and this to `sum`. */
 FLAT void F(whole)(struct F(tile) *t, V sum[ROWS][VECS])
 {
-    int64_t k = t->c->k, length = MODEL.split > 1 ? limber_unit_part(&MODEL, k) : k;
+    const int64_t k = t->c->k, slots = MODEL.split > 1 ? limber_unit_slots(&MODEL) : 1;
+    const int apart = MODEL.split > 1, most = apart && MODEL.merge_pairs ? 2 : 1;
 
-    ROLL for (int64_t p = 0; p < k; p += length) {
-        V part[ROWS][VECS];
+    ROLL for (int64_t slot = 0; slot < slots; slot++) {
+        V both[ROWS][VECS], own[ROWS][VECS];
+        int parts = 0;
 
-        F(begin)(part, sum, MODEL.split > 1);
-        F(groups)(t, part, p, min64(p + length, k));
-        F(end)(t, MODEL.total, sum, part, 2, p / length, MODEL.split > 1);
+        ROLL for (; parts < most; parts++) {
+            const int64_t part = limber_unit_slot_part(&MODEL, slot, parts);
+            const int64_t from = apart ? limber_unit_part_begin(&MODEL, k, part) : 0;
+            const int64_t to = apart ? limber_unit_part_begin(&MODEL, k, part + 1) : k;
+
+            if (part < 0 || from >= to)
+                break; /* if the first part is empty, so is the second one, which is behind it */
+            if (parts)
+                F(copy)(both, own);
+            F(begin)(own, sum, apart);
+            F(groups)(t, own, from, to);
+        }
+        if (parts == 0)
+            continue;
+        if (!apart) {
+            F(copy)(sum, own);
+            continue;
+        }
+        ROLL for (int more = parts; more > 0; more--) { /* 2: both + own; 1: sum + that */
+            V x[ROWS][VECS];
+
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int v = 0; v < VECS; v++)
+                    x[r][v] = more == 2 ? both[r][v] : sum[r][v];
+            F(add_part)(t, MODEL.total, x, own, 2, limber_unit_slot_part(&MODEL, slot, more - 1));
+            if (more == 2)
+                F(copy)(own, x);
+            else
+                F(copy)(sum, x);
+        }
     }
 }

@@ -69,7 +69,8 @@ class Unit(Sized):
                 ("narrow", c_int32), ("random_bits", c_int32), ("seed", c_uint64),
                 ("seeded", c_uint64), ("late", c_int32), ("reach", c_int32),
                 ("halves", c_int32), ("lanes", c_int32), ("halve", c_int32), ("unroll", c_int32),
-                ("rest_after", c_int32), ("join_halves", c_int32)]
+                ("rest_after", c_int32), ("join_halves", c_int32), ("epilogue", Step),
+                ("tile", c_int32), ("deal_turns", c_int32), ("merge_pairs", c_int32)]
 
 
 class UnitPreset(Structure):

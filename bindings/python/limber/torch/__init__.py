@@ -18,8 +18,9 @@ from ._functions import conv, conv_transpose, linear, matmul
 from . import _invariant
 from ._inject import Injection, inject
 from ._invariant import Invariance, batch_invariant
+from ._scaled import scaled_mm
 
 __all__ = ["inject", "Injection", "batch_invariant", "Invariance", "matmul", "linear", "conv",
-           "conv_transpose", "Wishes", "wishes_of"]
+           "conv_transpose", "scaled_mm", "Wishes", "wishes_of"]
 
 _invariant.start()

@@ -8,13 +8,14 @@ from torch import overrides
 from torch.overrides import TorchFunctionMode
 
 from ..errors import BadArgument
-from . import _ops
+from . import _ops, _scaled
 from ._config import TORCH, Config
 from ._functions import By
 from ._table import Table
 
 _F = torch.nn.functional
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_EIGHT = tuple(_scaled.EIGHT)
 
 
 def _out(function):
@@ -85,6 +86,10 @@ def _attention(by, *args, **options):
     return by.attention(*args, **options)
 
 
+def _scaled_mm(by, *args, **options):
+    return _scaled.compute(by.more, *args, **options)
+
+
 _SERVED = {
     _F.linear: _linear, torch.matmul: _out(_matmul), torch.Tensor.matmul: _matmul,
     torch.Tensor.__matmul__: _matmul, torch.Tensor.__rmatmul__: _turned,
@@ -101,6 +106,8 @@ _SERVED = {
     torch.conv_transpose2d: _transposed, torch.conv_transpose3d: _transposed}
 if hasattr(_F, "scaled_dot_product_attention"):
     _SERVED[_F.scaled_dot_product_attention] = _attention
+if hasattr(torch, "_scaled_mm"):
+    _SERVED[torch._scaled_mm] = _scaled_mm
 
 
 def _open(function):
@@ -141,17 +148,18 @@ class Mode(TorchFunctionMode):
             with self:
                 return composed(*args, **options)
         served = _SERVED.get(function)
-        if served is None or not _is_served(args, options) or _is_torch():
+        if served is None or not _is_served(served, args, options) or _is_torch():
             return function(*args, **options)
         if self.by is None:
             return _by_torch(function, args, options)
         return served(self.by, *args, **options)
 
 
-def _is_served(args, options):
+def _is_served(served, args, options):
     """Whether the first tensor is one that Limber multiplies: dense, of floats."""
+    kinds = _EIGHT if served is _scaled_mm else _FLOATS
     for x in _tensors(list(args) + list(options.values())):
-        if x.dtype in _FLOATS and x.layout == torch.strided:
+        if x.dtype in kinds and x.layout == torch.strided:
             return True
         return False
     return False
