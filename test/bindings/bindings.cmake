@@ -43,6 +43,13 @@ if(NOT LIMBER_SANITIZE)
   set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
 endif()
 
+if(NOT LIMBER_SANITIZE)
+  add_test(NAME rust COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/rust.sh
+           ${PROJECT_SOURCE_DIR}/bindings/rust $<TARGET_FILE_DIR:limber>
+           $<TARGET_FILE:bindings_layout>)
+  set_tests_properties(rust PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
 if(TARGET limber_fortran)
   include(${CMAKE_CURRENT_LIST_DIR}/layout.cmake)
   foreach(name ${CMAKE_CURRENT_BINARY_DIR}/layout.f90 ${CMAKE_CURRENT_LIST_DIR}/test_fortran.F90
