@@ -143,10 +143,11 @@ collect_nvrtc() {  # version
 }
 
 # Prints a line for each program: its name, then its command.  Tests, whose commands contain $build,
-# run the cases that they run on a device.
+# run the cases that they run on a device.  test_cuda_ladder takes no carried kernels: it calls NVRTC
+# itself, for the device's architecture without a letter.
 collect_programs() {
     case $plan in *tests)
-        ctest --test-dir "$build" -N -L '^gpu$' |
+        ctest --test-dir "$build" -N -L '^gpu$' | grep -v test_cuda_ladder |
             sed -n 's|.*: \(.*\)_gpu$|\1 env LIMBER_TEST_GPU=1 "$build/test/\1"|p' ;;
     esac
     # shellcheck disable=SC2086

@@ -101,7 +101,11 @@ mkdir -p 'a build/tools' 'a build/cubins' nothing
 ln -s "$(dirname "$cuda")" 'a build/test'
 ln -s "$limber" 'a build/tools/limber'
 printf '#!/bin/sh\n' > nothing/cmake
-printf '#!/bin/sh\necho "  Test #1: test_cuda_launches_gpu"\n' > nothing/ctest
+cat > nothing/ctest << 'END'
+#!/bin/sh
+echo "  Test #1: test_cuda_launches_gpu"
+echo "  Test #2: test_cuda_ladder_gpu"
+END
 chmod +x nothing/*
 echo "limber-cubin 1 sm_80 13.0 " > 'a build/cubins/sm_80-0.cubin'
 echo "limber-cubin 1 sm_90a 13.0 " > 'a build/cubins/sm_90a-0.cubin'
@@ -121,8 +125,8 @@ export SIMT_LOST=2
 expect 1 'kernels may be missing of: smoke:scan' collect '^smoke:scan ' 90a
 unset SIMT_LOST
 
-# on a device, programs find all kernels that they need
-programs='test_cuda_launches|smoke:scan|smoke:fp32-f-inside'
+# on a device, programs find all kernels that they need; test_cuda_ladder compiles its own there
+programs='test_cuda_ladder|test_cuda_launches|smoke:scan|smoke:fp32-f-inside'
 expect 0 '[1-9] kernels, sm_90a 13.0' collect "^($programs) " 90a
 # Runs a command with the simulated device and the carried kernels, and without NVRTC.
 on_device() {
