@@ -32,6 +32,7 @@ list(APPEND long ${release})
 set(not_sanitized
     "bare_.*" "test_unit.*" test_binades test_random test_targets test_scalars test_schedule
     test_bind_shape test_planar test_bytes test_transpose test_sme test_words test_kept_nvrtc
+    test_ape test_formats test_small_floats
     "test_cuda_(batch|complex|conv|groups|ladder|mixed|remainders|split|steps|tensor|unit|mx)_.*"
     test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened reproduce ladder
     report

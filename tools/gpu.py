@@ -612,19 +612,31 @@ def ask(what):
     return None
 
 
-def target_of(capability):
-    """The capability for which Limber makes kernels on a device: the last of those in
-    backends/cuda/target.c that is of the device's generation and not above it."""
+def targets():
+    """The capabilities for which Limber makes kernels, by backends/cuda/target.c."""
     with open(os.path.join(SOURCE, 'backends', 'cuda', 'target.c')) as f:
-        listed = [10 * int(major) + int(minor)
-                  for major, minor in re.findall(r'^    \{ (\d+), (\d), "sm_', f.read(), re.M)]
-    return max((c for c in listed if c // 10 == capability // 10 and c <= capability),
+        return [10 * int(major) + int(minor)
+                for major, minor in re.findall(r'^    \{ (\d+), (\d), "sm_', f.read(), re.M)]
+
+
+def target_of(capability):
+    """The capability for which Limber makes kernels on a device: the last one that is of the
+    device's generation and not above it."""
+    return max((c for c in targets() if c // 10 == capability // 10 and c <= capability),
                default=capability)
+
+
+def check_architecture(name):
+    """Refuses an architecture, such as 90a, for which Limber makes no kernels."""
+    if name.rstrip('af') not in map(str, targets()):
+        usage('--arch %s: there are kernels for %s only' %
+              (name, ', '.join('sm_%d' % each for each in targets())))
 
 
 def check_carried(folder):
     """Refuses carried kernels for another device, or of another NVRTC than the installed one.  The
-    first line of a kernel's file is `limber-cubin 1 ARCHITECTURE NVRTC ...`."""
+    first line of a kernel's file is `limber-cubin 1 ARCHITECTURE NVRTC ...`.  Kernels for sm_120
+    and sm_120f are for one device."""
     if not os.path.isdir(folder):
         usage('%s is not a folder' % folder)
     kernels = sorted(name for name in os.listdir(folder) if name.endswith('.cubin'))
@@ -636,13 +648,13 @@ def check_carried(folder):
             words = f.readline(200).decode(errors='replace').split()
         if len(words) < 4 or words[0] != 'limber-cubin':
             usage('%s/%s is not a kernel' % (folder, name))
-        found.add((words[2].removeprefix('sm_'), words[3]))
+        found.add((words[2].removeprefix('sm_').rstrip('af'), words[3]))
     if len(found) > 1:
         usage('%s has kernels of several kinds: %s' %
               (folder, ', '.join('sm_%s by NVRTC %s' % each for each in sorted(found))))
     made, nvrtc = found.pop()
     capability, here = ask(device_capability), ask(nvrtc_version)
-    if capability and made.rstrip('af') != str(target_of(int(capability))):
+    if capability and made != str(target_of(int(capability))):
         usage('%s is for sm_%s, and the device is sm_%s' % (folder, made, capability))
     if here and here != nvrtc:
         usage('%s was made by NVRTC %s, and here is %s' % (folder, nvrtc, here))
@@ -867,12 +879,16 @@ def parse(arguments):
     parser.add_argument('--programs', action='store_true',
                         help='print the commands that ask for the kernels of all steps but tests, '
                              'each behind the name of its step, and end')
+    parser.add_argument('--check-architecture', metavar='NAME', help=argparse.SUPPRESS)
     parser.add_argument('--ask', choices=['device_capability', 'device_rates', 'nvrtc_version'],
                         help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.ask:
         print({'device_capability': device_capability, 'device_rates': device_rates,
                'nvrtc_version': nvrtc_version}[options.ask]() or '')
+        sys.exit(0)
+    if options.check_architecture:
+        check_architecture(options.check_architecture)
         sys.exit(0)
     if options.carried:
         check_carried(options.carried)

@@ -50,7 +50,9 @@ done
 
 . tools/setup.sh
 # shellcheck disable=SC2086
-setup $BUILD_PACKAGES $TEST_PACKAGES ${more:+$MORE_PACKAGES}
+setup $BUILD_PACKAGES $TEST_PACKAGES
+# shellcheck disable=SC2086
+setup_extras $EXTRA_PACKAGES ${more:+$MORE_PACKAGES}
 
 # Builds share objects that contain no paths: prebuilt kernels take a third of a build's time.
 launcher=

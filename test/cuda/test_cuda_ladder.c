@@ -21,15 +21,25 @@
 #define DECLARE(name, args) static int(*name) args;
 NVRTC_FUNCTIONS(DECLARE)
 
+/* Opens NVRTC: the file that LIMBER_NVRTC names, else what the toolkit or NVIDIA's wheels have. */
+static void *open_nvrtc(void)
+{
+    static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12" };
+    const char *file = getenv("LIMBER_NVRTC");
+    void *nvrtc = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+
+    for (size_t i = 0; !file && !nvrtc && i < sizeof names / sizeof *names; i++)
+        nvrtc = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return nvrtc;
+}
+
 static int open_all(void **state)
 {
-    const char *file;
     void *nvrtc;
 
     if (gpu_open(state))
         return -1;
-    file = getenv("LIMBER_NVRTC");
-    nvrtc = dlopen(file ? file : "libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
+    nvrtc = open_nvrtc();
     if (!nvrtc) {
         fprintf(stderr, "%s\n", dlerror());
         return -1;

@@ -119,7 +119,9 @@ collect() {  # regular expression of programs, architecture, device
 expect 0 '[1-9] kernels, sm_90a 13.0' collect '^int8-2048 ' 90
 expect 0 'cubins/sm_90a-' tar tJf 'all of it/cubins.tar.xz'
 expect 1 '' sh -c 'echo "$0" | grep "sm_80\|sm_90a-0\.cubin"' "$out"
-expect 2 '--arch 77: there are kernels for sm_75 only' collect '^int8-2048 ' 77
+expect 2 '--arch 77: there are kernels for sm_70, sm_75, ' collect '^int8-2048 ' 77
+expect 0 '[1-9] kernels, sm_120' collect '^smoke:(scan|block-scaled) ' 120
+expect 0 'sm_120-.*sm_120f-' sh -c 'tar tJf "all of it/cubins.tar.xz" | sort | tr "\n" " "'
 expect 1 'no program asked for a kernel' collect '^nothing ' 90a
 export SIMT_LOST=2
 expect 1 'kernels may be missing of: smoke:scan' collect '^smoke:scan ' 90a
