@@ -105,7 +105,7 @@ expect 2 '--threads' "$limber" reproduce --threads 0 ape-8
 expect 0 'example' "$limber" reproduce --help
 expect 1 'nowhere' "$limber" reproduce -o nowhere/out ape-14
 expect 1 'gnuplot is not installed' env PATH=/nowhere "$limber" reproduce --quick -o out ape-11
-for word in ape lpgemm vrr dgemm-tc mask wmma dump; do
+for word in ape lpgemm vrr dgemm-tc mask wmma dump prefetch swamping qpytorch tensor-core; do
     expect 0 'Page:' "$limber" help $word
 done
 finish

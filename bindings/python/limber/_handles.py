@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Handles of library objects that must be destroyed, and prepared operands."""
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TypeVar
@@ -9,13 +10,16 @@ from .errors import BadArgument, check
 
 
 _Self = TypeVar("_Self", bound="Closing")
+# a build of CPython without the global interpreter lock
+_WITHOUT_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Handle:
     """A library object that is destroyed when it is closed and no call uses it any more.
 
     A user first notes itself and then looks whether the object is closed; close() first closes it
-    and then looks for users.  So one of both sees the other, without a lock."""
+    and then looks for users.  So one of both sees the other, under the interpreter's lock, or that
+    of the object where there is none."""
 
     def __init__(self, pointer, end, what):
         self._pointer, self._end, self._what = pointer, end, what
@@ -32,7 +36,11 @@ class Handle:
 
     def acquire(self):
         """Notes one more user; refuses a closed object."""
-        self._users.append(None)
+        if _WITHOUT_GIL:
+            with self._lock:        # orders this before the look at _closed, for other threads
+                self._users.append(None)
+        else:
+            self._users.append(None)
         if self._closed:
             self.release()
             raise BadArgument(f"{self._what} is closed")
@@ -45,7 +53,8 @@ class Handle:
 
     def close(self):
         """Destroys the object, or has the last user do so."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self._destroy()
 
     def _destroy(self):

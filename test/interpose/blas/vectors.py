@@ -147,6 +147,12 @@ def level_1(t, n, step_x, step_y):
     out = steps(t, y, step_y)
     call(t.letter + "axpy", n, t.scalar(*alpha), at_x, step_x, out, step_y)
     same("axpy " + what, stepped(t, out, n, step_y), product(t, n, 1, 1, alpha, x, [one], one, y))
+    if n > 1:       # all terms are added to one element
+        out, want = t.array([y[0]]), y[:1]
+        for value in x:
+            want = product(t, 1, 1, 1, alpha, [value], [one], one, want)
+        call(t.letter + "axpy", n, t.scalar(*alpha), at_x, step_x, out, 0)
+        same(f"axpy {what}, step_y 0", numbers(t, out, 1), want)
     flat = Type("s" if t.letter in "sc" else "d")
     name = {"s": "sasum", "d": "dasum", "c": "scasum", "z": "dzasum"}[t.letter]
     # increments that are not positive give 0, as in the reference

@@ -98,6 +98,10 @@ n, bad, info = ctypes.byref(ctypes.c_int(2)), ctypes.byref(ctypes.c_int(-1)), ct
 a = (ctypes.c_double * 4)(1, 0, 0, 1)
 here.dgetri_(bad, a, n, (ctypes.c_int * 2)(), a, n, ctypes.byref(info))
 print("goes on", info.value)
+# clocks of LAPACK, which would need libgfortran
+here.dsecnd_.restype, here.second_.restype = ctypes.c_double, ctypes.c_float
+print("clocks", 0 < here.dsecnd_() < 600, 0 < here.second_() < 600)
 END
-expect 0 '^goes on -1$' $before $python "$work/wrong.py"
+expect 0 '^clocks True True$' $before $python "$work/wrong.py"
+lines 1 '^goes on -1$'
 finish

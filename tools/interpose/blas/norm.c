@@ -174,6 +174,8 @@ bool limber_blas_rotate(struct active_request *j, struct view x, struct view y)
 {
     const int64_t parts = j->is_complex ? 2 : 1;
 
+    if (limber_blas_rounds_once(j) && j->r->m > 1 && (x.row == 0 || y.row == 0))
+        return limber_blas_fail(j, "a step of 0 rotates one element many times");
     if (limber_blas_rounds_once(j))
         return rotate_by_product(j, x, y);
     if (j->contract->promise != LIMBER_CONTRACT_REPRODUCIBLE)

@@ -290,6 +290,28 @@ static bool compute_norm(struct active_request *j)
     return done;
 }
 
+/* Computes axpy for a y whose step is 0: all terms are added to one element, in order. */
+static bool add_to_one_element(struct active_request *j)
+{
+    const struct request *r = j->r;
+    const union scalar one = limber_blas_scalar(j, 1, 0);
+    const struct view alone = { (void *)(uintptr_t)&one, 1, 1, false },
+                      y = { (void *)(uintptr_t)r->c.data, 1, 1, false },
+                      x = column_of(j, &r->a, r->m);
+    union scalar term, old;
+    bool done = true;
+
+    memcpy(&old, y.data, j->size);
+    for (int64_t i = 0; i < r->m && done; i++) {
+        memcpy(&term, limber_blas_at(j, x, i, 0).data, j->size);
+        done = limber_blas_multiply(j, 1, 1, 1, &j->alpha, (struct view){ &term, 1, 1, false },
+                                    alone, &one, y);
+    }
+    if (!done)
+        memcpy(y.data, &old, j->size);
+    return done;
+}
+
 /* Computes axpy, y = alpha x + y, or scal, x = alpha x. */
 static bool add_scaled(struct active_request *j)
 {
@@ -302,6 +324,8 @@ static bool add_scaled(struct active_request *j)
     struct view to, x;
     bool done;
 
+    if (!scales && r->c.lead == 0 && r->m > 1)
+        return add_to_one_element(j);
     if (r->a.lead == 1 && r->c.lead == 1 && r->a.data != r->c.data && !scales && is_short(j)) {
         limber_blas_rank_one(j, r->m, 1, r->a.data, &one, 1, (void *)(uintptr_t)r->c.data, 0);
         return true;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -24,13 +25,17 @@ HIDDEN void _gfortran_concat_string(size_t size, char *to, size_t size_a, const 
         to[i] = i < size_a ? a[i] : i - size_a < size_b ? b[i - size_a] : ' ';
 }
 
-/* Replaces libgfortran's function for the LAPACK routines SECOND and DSECND, which then return
- * 0; only programs call them. */
-HIDDEN void _gfortran_etime(void *array, float *seconds);
-HIDDEN void _gfortran_etime(void *array, float *seconds)
+/* Replaces libgfortran's function for the LAPACK routines SECOND and DSECND: stores the seconds of
+ * CPU time of the process, in all and in the kernel, where an array descriptor's first word points,
+ * and returns their sum.  Only programs call these routines. */
+HIDDEN float _gfortran_etime(void *descriptor);
+HIDDEN float _gfortran_etime(void *descriptor)
 {
-    (void)array;
-    *seconds = 0;
+    float *parts = *(float **)descriptor;
+
+    parts[0] = (float)clock() / CLOCKS_PER_SEC;
+    parts[1] = 0;
+    return parts[0];
 }
 
 /* ---- wrong arguments ------------------------------------------------------------------------- */
