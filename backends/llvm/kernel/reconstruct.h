@@ -1034,28 +1034,41 @@ FLAT void store_eight_twice(const struct kernel_call *c, char *to, v8d x)
         STORE(to, once);
 }
 
+/* Multiplies eight sums by 2^e, with the same result as ldexp.  Returns 0, and changes nothing, if
+ * a power is out of the range of normal numbers. */
+FLAT int remove_scales(v8l e, v8d *x)
+{
+    if (ANY((e < -900) | (e > 900)))
+        return 0;
+    *x *= powers_of_two(e);
+    return 1;
+}
+
 /* Stores up to sixteen sums of floats that need no error bound. */
 FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j0, int64_t cols)
 {
     int dense = is_dense(c, b->j0 + j0, cols);
     int scaled = c->op[0].scale || c->op[1].scale;
+    v8l e[2] = { all_l(0), all_l(0) };
 
+    if (scaled)
+        scales_at(c, b, i, j0, e);
     ROLL for (int64_t j = 0; j < cols; j += 8) {
-        v8d x = float_sum(c, scratch, i, j0 + j);
+        v8d sum = float_sum(c, scratch, i, j0 + j), x = sum;
+        int whole = dense && j + 8 <= cols && (!scaled || remove_scales(e[j / 8], &x));
+        char *to = whole ? place(c, b->i0 + i, b->j0 + j0 + j) : 0;
         double v[8];
 
-        if (rounds_twice(c) && stores_twice(c) && dense && j + 8 <= cols) {
-            store_eight_twice(c, place(c, b->i0 + i, b->j0 + j0 + j), x);
+        if (whole && rounds_twice(c) && stores_twice(c)) {
+            store_eight_twice(c, to, x);
             continue;
         }
-        if (!rounds_twice(c) && stores_binary(c) && dense && !scaled && j + 8 <= cols &&
-            store_eight(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
+        if (whole && !rounds_twice(c) && stores_binary(c) && store_eight(c, to, x))
             continue;
-        if (!rounds_twice(c) && stores_narrow(c) && dense && !scaled && j + 8 <= cols &&
-            store_eight_narrow(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
+        if (whole && !rounds_twice(c) && stores_narrow(c) && store_eight_narrow(c, to, x))
             continue;
-        STORE(v, x);
+        STORE(v, sum);
         ROLL for (int64_t l = 0; l < min64(8, cols - j); l++)
             c->cold->sum(c, b->i0 + i, b->j0 + j0 + j + l, v[l]);
     }
