@@ -356,13 +356,11 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
 }
 
 /* Adds the call's own k, and the spreads of exponents that a scan has found (f, or NULL), to an
- * error that names their classes.  Returns ok. */
-static bool name_own(bool ok, const struct problem *p, const struct scan_result *f, struct diag *d)
+ * error that names their classes.  Always returns false. */
+static bool name_own(const struct problem *p, const struct scan_result *f, struct diag *d)
 {
     char own[120];
 
-    if (ok)
-        return true;
     if (f && d->by_class & CLASS_OF_spread) {
         snprintf(own, sizeof own, "%%a spreads over %d, %%b over %d binades", f->all_a.spread,
                  f->all_b.spread);
@@ -418,8 +416,8 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     bool stays = p->queue && p->queue->capture, ok;
     struct step step = { .p = p, .f = f, .report = r, .finish = p->finish };
 
-    if (!name_own(find_entry(ctx, p, key, &step.e, r, d), p, f, d))
-        return false;
+    if (!find_entry(ctx, p, key, &step.e, r, d))
+        return name_own(p, f, d);
     stays = stays && step.e->backend->device_ops;
     ok = (!stays || add_recordable(ctx, p, key, d)) && launch_kernel(ctx, &step, key, d);
     if (!stays)
@@ -543,7 +541,7 @@ bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *
         return false;
     job.key = *key;
     *ready = waits_for_kernel(s->p) || is_ready_or_unmakeable(ctx, &job);
-    return !*ready || name_own(find_entry(ctx, s->p, key, &s->e, s->report, d), s->p, s->f, d);
+    return !*ready || find_entry(ctx, s->p, key, &s->e, s->report, d) || name_own(s->p, s->f, d);
 }
 
 /* Computes the workspace, in bytes, that a key's kernel needs. several: the launch is one of
@@ -557,8 +555,8 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
     struct maps maps;
     struct entry *e;
 
-    if (!name_own(limber_get_entry(ctx, key, &e, NULL, d), p, NULL, d))
-        return false;
+    if (!limber_get_entry(ctx, key, &e, NULL, d))
+        return name_own(p, NULL, d);
     for (int i = 0; i < 2; i++)
         call.keep[i] =
             limber_operand_keeper(p->kept[i], &e->facts, i, limber_kept_place(p, 0), &of[i]);
@@ -618,7 +616,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
     }
     limber_trace_clear(&trace);
     limber_plan_clear(&plan);
-    return name_own(ok, p, f, d);
+    return ok || name_own(p, f, d);
 }
 
 /* Plans a product of a single group whose masks (what scans found in A and B) are known. */
