@@ -51,7 +51,7 @@ static bool has_class(limber_promise promise, size_t i)
 
 /* Returns the class of a product's k: log2 of the smallest power of two in a list that is at least
  * k. */
-static int k_class(const struct product_request *r)
+static inline int k_class(const struct product_request *r)
 {
     size_t i = 0;
 
