@@ -642,20 +642,21 @@ def check_carried(folder):
     kernels = sorted(name for name in os.listdir(folder) if name.endswith('.cubin'))
     if not kernels:
         usage('%s has no kernels' % folder)
-    found = set()
+    found = {}      # number of an architecture, NVRTC's version: the architecture's name
     for name in kernels:
         with open(os.path.join(folder, name), 'rb') as f:
             words = f.readline(200).decode(errors='replace').split()
         if len(words) < 4 or words[0] != 'limber-cubin':
             usage('%s/%s is not a kernel' % (folder, name))
-        found.add((words[2].removeprefix('sm_').rstrip('af'), words[3]))
+        found[words[2].removeprefix('sm_').rstrip('af'), words[3]] = words[2]
     if len(found) > 1:
         usage('%s has kernels of several kinds: %s' %
-              (folder, ', '.join('sm_%s by NVRTC %s' % each for each in sorted(found))))
-    made, nvrtc = found.pop()
+              (folder, ', '.join('%s by NVRTC %s' % (found[each], each[1])
+                                 for each in sorted(found))))
+    ((made, nvrtc), name), = found.items()
     capability, here = ask(device_capability), ask(nvrtc_version)
     if capability and made != str(target_of(int(capability))):
-        usage('%s is for sm_%s, and the device is sm_%s' % (folder, made, capability))
+        usage('%s is for %s, and the device is sm_%s' % (folder, name, capability))
     if here and here != nvrtc:
         usage('%s was made by NVRTC %s, and here is %s' % (folder, nvrtc, here))
     check_rates(folder)
