@@ -26,8 +26,8 @@ enum { CLASS_OF_k = 1, CLASS_OF_spread = 2 };
 /* The first error of a call: its status, and a message with the path to where it occurred. */
 struct diag {
     limber_status status;
-    unsigned
-        by_class; /* which numbers in the message are a class's, not the caller's: CLASS_OF_... */
+    /* CLASS_OF_...: numbers in the message that are those of a class, not the caller's */
+    unsigned by_class;
     char text[480];
 };
 

@@ -232,6 +232,13 @@ static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
 
     return m > 0 && n > 0 && k > 0 && limber_is_small(m, n, k, MOST);
 }
+/* True if the call is a batch of dot products whose operands and results are a constant distance
+ * apart. */
+static inline bool limber_is_batch_of_dots(const struct problem *p)
+{
+    return p->m == 1 && p->n == 1 && p->groups > 1 && !p->at.each_a && !p->at.each_b &&
+           !p->at.each_c;
+}
 /* Computes one product by `code` or, if that is NULL, by library code for any shape. x: alpha
  * and beta; NULL for C = A B, or C += A B if s->fixed.add is 1.  False if the library has no
  * such code for this machine. */

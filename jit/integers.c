@@ -178,15 +178,8 @@ static void add_multiple(limber_format f, const char *from, int64_t step, int64_
 struct integers {
     const struct problem *p;
     bool turned; /* C has one row, so C^T = B^T A^T is computed */
-    bool stack; /* the call is a batch of dot products, each of which is a line of a piece */
+    bool dots; /* the call is a batch of dot products, each of which is a line of a piece */
 };
-
-/* True if the call is a batch of dot products of one format, a constant distance apart. */
-static bool is_stack_of_dots(const struct problem *p)
-{
-    return p->m == 1 && p->n == 1 && p->groups > 1 && !p->at.each_a && !p->at.each_b &&
-           !p->at.each_c && limber_format_equal(p->fa, p->fb);
-}
 
 /* Returns the address of element (i, j) of C. */
 static char *result_address(const struct output_view *c, limber_format f, int64_t i, int64_t j)
@@ -286,7 +279,7 @@ static void run_piece(void *arg, const struct piece *w)
     const struct view a = limber_group_a(p, w->group), b = limber_group_b(p, w->group);
     const struct output_view c = limber_group_c(p, w->group);
 
-    if (x->stack)
+    if (x->dots)
         run_dots(p, w->first, w->end);
     else if (x->turned)
         run_vector(x, &b, p->fb, &a, p->fa, &c, w->first, w->end);
@@ -308,20 +301,20 @@ static enum ran run_integers(struct attempt *at)
 {
     const struct problem *p = at->p;
     const double start = at->r ? limber_now() : 0;
-    const double seconds = loops_seconds(&at->ctx->machine.target, p);
-    struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1, .stack = is_stack_of_dots(p) };
+    struct integers x = { .p = p,
+                          .turned = p->n != 1 && p->m == 1,
+                          .dots = limber_is_batch_of_dots(p) && limber_format_equal(p->fa, p->fb) };
+    struct division d = { .groups = p->groups, .lines = x.turned ? p->n : p->m, .vectors = 1 };
 
     if (!integers_suit_data(at))
         return RAN_not;
-    limber_run_pieces(
-        at->ctx,
-        &(struct division){ .groups = x.stack ? 1 : p->groups,
-                            .lines = x.stack  ? p->groups :
-                                     x.turned ? p->n :
-                                                p->m,
-                            .vectors = 1,
-                            .seconds = x.stack ? seconds * (double)p->groups : seconds },
-        run_piece, &x);
+    d.seconds = loops_seconds(&at->ctx->machine.target, p);
+    if (x.dots) {
+        d.groups = 1;
+        d.lines = p->groups;
+        d.seconds *= (double)p->groups;
+    }
+    limber_run_pieces(at->ctx, &d, run_piece, &x);
     if (at->r) {
         report_integers(at);
         at->r->seconds_run = limber_now() - start;

@@ -104,17 +104,16 @@ static bool is_long_vector(const limber_context *ctx, int64_t m, int64_t n, int6
     return (m == 1 || n == 1) && (double)m * (double)n * (double)k > least;
 }
 
-/* True if the call is a batch of dot products that are computed as rows with a vector each: if
- * their chains need fewer steps side by side than one product after the other. */
-static bool is_stack_of_dots(const limber_context *ctx, const struct problem *p)
+/* True if the call is a batch of contiguous dot products whose chains need fewer steps side by side
+ * than one product after the other.  They are computed as rows with a vector each. */
+static bool sums_dots_side_by_side(const limber_context *ctx, const struct problem *p)
 {
     /* steps of one product, whose own chains are side by side if it is a long one */
     const int64_t alone = is_long_vector(ctx, 1, 1, p->k) ?
                               ceil_div(p->k, LANES * NATIVE_CHAIN) * NATIVE_CHAIN :
                               p->k;
 
-    return p->m == 1 && p->n == 1 && p->groups > 1 && !p->a.pairs && p->a.p == 1 && p->b.p == 1 &&
-           !p->at.each_a && !p->at.each_b && !p->at.each_c &&
+    return limber_is_batch_of_dots(p) && !p->a.pairs && p->a.p == 1 && p->b.p == 1 &&
            (double)ceil_div(p->groups, LANES) * (double)p->k <= (double)p->groups * (double)alone;
 }
 
@@ -131,7 +130,7 @@ static const char *why_not_vectors(const limber_context *ctx, const struct probl
         return "it serves f64, f32 and floats of up to 16 bits on CPUs";
     if (p->k == 0)
         return "it has nothing to multiply";
-    if (!p->a.pairs && !is_long_vector(ctx, p->m, p->n, p->k) && !is_stack_of_dots(ctx, p) &&
+    if (!p->a.pairs && !is_long_vector(ctx, p->m, p->n, p->k) && !sums_dots_side_by_side(ctx, p) &&
         limber_has_way(ctx, WAY_direct) && !limber_way_direct.refuses(ctx, p))
         return "the vectors are short, which direct computes faster";
     return p->c.inner >= p->n && (p->a.pairs || limber_is_strided(p)) ?
@@ -320,7 +319,8 @@ static enum ran run_vectors(struct attempt *at)
 {
     const struct problem *p = at->p;
     limber_context *ctx = at->ctx;
-    const bool stack = is_stack_of_dots(ctx, p), by_row = stack ? p->at.step_a == 0 : is_by_row(p);
+    const bool dots = sums_dots_side_by_side(ctx, p),
+               by_row = dots ? p->at.step_a == 0 : is_by_row(p);
     const struct view *v = by_row ? &p->b : &p->a;
     struct vectors x = { .ctx = ctx,
                          .p = p,
@@ -340,7 +340,7 @@ static enum ran run_vectors(struct attempt *at)
                          .size = sums_single(p) ? 4 : 8 };
     const double start = at->r ? limber_now() : 0;
 
-    if (stack) { /* the products are the rows; if all have one vector, it is that of a matrix */
+    if (dots) { /* the products are the rows; if all have one vector, it is that of a matrix */
         x.m = p->groups;
         x.row = by_row ? p->at.step_b : p->at.step_a;
         x.own = by_row ? 0 : p->at.step_b;
@@ -355,7 +355,7 @@ static enum ran run_vectors(struct attempt *at)
             limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
     }
     limber_run_pieces(ctx,
-                      &(struct division){ .groups = stack ? 1 : p->groups,
+                      &(struct division){ .groups = dots ? 1 : p->groups,
                                           .lines = x.m,
                                           .vectors = x.vectors,
                                           .most = x.vectors > 1 ? ROWS : 0,

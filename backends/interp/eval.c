@@ -587,18 +587,6 @@ static int store_special(const struct eval *e, const struct results *r, int64_t 
     return limber_store_class(dst, r->f, special_sum(e, r->a, r->b, i, j), &r->sc);
 }
 
-/* Stores a sum of floats. */
-static void store_total(const struct eval *e, const struct results *r, double x, void *dst)
-{
-    const limber_unit *u = e->p->model;
-    const bool twice = u && u->epilogue.format.kind;
-    const bool alpha = r->sc.alpha != NULL, beta = r->sc.beta != NULL;
-
-    if (twice)
-        x = limber_unit_result(u, dst, r->f, x, alpha ? &r->alpha : NULL, beta ? &r->beta : NULL);
-    limber_store_float(dst, r->f, x, alpha && !twice, r->alpha, beta && !twice, r->beta);
-}
-
 /* Stores element (i, j) of C.  If it has NaN or infinite terms, they alone determine it; if its sum
  * has an error bound, rounds it if that is certain; else rounds the exact sum.  Returns false, with
  * an error, if memory runs out. */
@@ -614,7 +602,8 @@ static bool store_element(struct eval *e, const struct node *n, const struct val
     else if (r->is_uncertain)
         return x->total ? store_near(e, x, r, i, j) : store_uncertain(e, x, r, i, j);
     else if (x->total)
-        store_total(e, r, x->total[at], dst);
+        limber_unit_store(e->p->model, dst, r->f, x->total[at], r->sc.alpha ? &r->alpha : NULL,
+                          r->sc.beta ? &r->beta : NULL);
     else if (limber_num_is_int(r->f) && limber_attr_number(n, ATTR_wrap))
         limber_store_wrapped(dst, r->f, limber_big_units(x->word + at * x->words, x->words, exp),
                              &r->sc);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Results of simulated units that are rounded twice. */
+ * Results of simulated units. */
 #ifndef LIMBER_UNIT_STORE_H
 #define LIMBER_UNIT_STORE_H
 
 #include "limber/unit.h"
 
-/* store.c: returns alpha x + beta c, rounded to the unit's epilogue. c: the element of C, in format
- * f. alpha, beta: NULL if absent; without beta, +0 is added. */
-double limber_unit_result(const limber_unit *u, const void *c, limber_format f, double x,
-                          const double *alpha, const double *beta);
+/* Stores alpha x + beta c, for a sum of floats x, as the element c of C, in format f.  If the unit
+ * has an epilogue, the result is rounded to that first.  u: NULL if no unit is simulated.
+ * alpha, beta: NULL if absent. */
+void limber_unit_store(const limber_unit *u, void *c, limber_format f, double x,
+                       const double *alpha, const double *beta);
 
 #endif

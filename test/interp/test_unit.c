@@ -15,12 +15,6 @@ static limber_matrix row_major(void *data, const char *format, int64_t cols)
     return (limber_matrix){ data, named(format), cols > 0 ? cols : 1, 1 };
 }
 
-/* Compares values: all NaN are equal, zeros must have the same sign. */
-static bool same(double a, double b)
-{
-    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
-}
-
 /* ---- descriptions -------------------------------------------------------------------------- */
 
 /* The text of each preset unit is parsed to the same unit. */
@@ -99,9 +93,7 @@ static void texts_become_canonical(void **state)
 /* Each invalid description is refused with a text that names the word at fault. */
 static void contradictions_name_their_key(void **state)
 {
-    static const struct {
-        const char *text, *key;
-    } bad[] = {
+    static const struct refused_unit bad[] = {
         { "", "in:" },
         { "in=e5m2", "acc:" },
         { "acc=f16", "in:" },
@@ -177,15 +169,7 @@ static void contradictions_name_their_key(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < COUNT(bad); i++) {
-        limber_unit u = LIMBER_UNIT_INIT;
-
-        if (limber_unit_parse(bad[i].text, &u) != LIMBER_STATUS_BAD_ARGUMENT)
-            fail_msg("\"%s\" was taken", bad[i].text);
-        if (!strstr(limber_error_text(), bad[i].key))
-            fail_msg("\"%s\": %s", bad[i].text, limber_error_text());
-        assert_int_equal(u.block, 0);
-    }
+    expect_refused_units(bad, COUNT(bad));
 }
 
 /* A contract without a unit, with an invalid unit, or with settings that a unit excludes, is
@@ -414,7 +398,7 @@ static void check_all_pairs(size_t at, const char *format, const char *more)
             multiply(backend[ctx], &u, n, n, sums ? 2 : 1, sums ? wide : v, sums ? twice : v, got,
                      NULL);
             for (int e = 0; e < n * n; e++)
-                if (!same(got[e], want[e]))
+                if (!oracle_equal(got[e], want[e]))
                     fail_msg("%s on %s: %a %c %a is %a, not %a", text, backend_name[ctx], v[e / n],
                              sums ? '+' : '*', v[e % n], got[e], want[e]);
         }
@@ -488,7 +472,7 @@ static void check_loading(const char *format)
 
                 limber_convert(&converted, named("f64"), (char *)stored + i * f.size, f, 1,
                                LIMBER_ROUND_NEAREST);
-                if (!same(converted, want) || !same(got[i], 0 + want))
+                if (!oracle_equal(converted, want) || !oracle_equal(got[i], 0 + want))
                     fail_msg("%s: %a becomes %a and %a, not %a", text, x[i], got[i], converted,
                              want);
             }
@@ -507,23 +491,6 @@ static void sixteen_bits_are_loaded(void **state)
 }
 
 /* ---- random units ---------------------------------------------------------------------------- */
-
-/* Loads the lines of an operand (rows of A or columns of B) by the reference implementation. line,
- * step: distances of lines, and of elements along k. */
-static struct oracle_value *load_lines(const limber_unit *u, int side, const double *x,
-                                       int64_t lines, int64_t k, int64_t line, int64_t step)
-{
-    struct oracle_value *v = calloc((size_t)(lines * k) + 1, sizeof *v);
-    double *one = calloc((size_t)k + 1, sizeof *one);
-
-    for (int64_t i = 0; i < lines; i++) {
-        for (int64_t p = 0; p < k; p++)
-            one[p] = x[i * line + p * step];
-        oracle_load(u, side, one, k, v + i * k);
-    }
-    free(one);
-    return v;
-}
 
 /* Fails if two statistics differ in a counter. */
 static void assert_same_counts(const char *text, const char *where, const limber_statistics *s,
@@ -549,8 +516,8 @@ static void check_unit(struct rng *r, limber_unit u, const char *text, int kind)
 {
     int64_t m = 1 + rng_below(r, 6), n = 1 + rng_below(r, 50), k = rng_below(r, 50);
     double *a = any_matrix(r, m * k, kind), *b = any_matrix(r, k * n, kind);
-    struct oracle_value *la = load_lines(&u, 0, a, m, k, k, 1);
-    struct oracle_value *lb = load_lines(&u, 1, b, n, k, 1, n);
+    struct oracle_value *la = oracle_load_lines(&u, 0, a, m, k, k, 1);
+    struct oracle_value *lb = oracle_load_lines(&u, 1, b, n, k, 1, n);
     float *c0 = calloc((size_t)(m * n), sizeof *c0), *c = calloc((size_t)(m * n), sizeof *c);
     float one = 1;
     limber_statistics want = LIMBER_STATISTICS_INIT;
@@ -575,7 +542,7 @@ static void check_unit(struct rng *r, limber_unit u, const char *text, int kind)
                         output_of(row_major(c, "f32", n)), NULL))
             fail_msg("%s: %s", text, limber_error_text());
         for (int64_t i = 0; i < m * n; i++)
-            if (!same(c[i], due[i]))
+            if (!oracle_equal(c[i], due[i]))
                 fail_msg("%s on %s, %d x %d x %d, data %d: element %d is %a, not %a", text,
                          backend_name[ctx], (int)m, (int)n, (int)k, kind, (int)i, c[i], due[i]);
         if (counts)
@@ -900,7 +867,7 @@ static void convolutions_are_simulated(void **state)
                 oracle_load(&u, 1, line[1], k, lb);
                 want = oracle_dot(&u, la, lb, k, 0, o % 3, (image * oh + row) * ow + col, &none);
                 index = nhwc ? ((image * oh + row) * ow + col) * 6 + o : at;
-                if (!same(y[index], want))
+                if (!oracle_equal(y[index], want))
                     fail_msg("%s on %s: %a, not %a", units[i / 2], backend_name[ctx], y[index],
                              want);
             }
@@ -984,7 +951,7 @@ static void groups_of_doubles(void **state)
                         acc = 0;
                     }
                 }
-                if (!same(c[e], sum))
+                if (!oracle_equal(c[e], sum))
                     fail_msg("%s on %s: element %d is %a, not %a", text, backend_name[ctx], e, c[e],
                              sum);
             }

@@ -55,27 +55,6 @@ static double *read_back(const void *x, int64_t count, limber_format f)
     return v;
 }
 
-/* Loads `lines` lines of k elements, whose elements are `step` and lines `next` elements apart. */
-static struct oracle_value *load(const limber_unit *u, int side, const double *x, int64_t lines,
-                                 int64_t k, int64_t next, int64_t step)
-{
-    struct oracle_value *out = malloc((size_t)(lines * k) * sizeof *out);
-    double *line = malloc((size_t)k * sizeof *line);
-
-    for (int64_t i = 0; i < lines; i++) {
-        for (int64_t p = 0; p < k; p++)
-            line[p] = x[i * next + p * step];
-        oracle_load(u, side, line, k, out + i * k);
-    }
-    free(line);
-    return out;
-}
-
-static bool same(double a, double b)
-{
-    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
-}
-
 /* Multiplies on the unit of a row of `rows`, on both backends, and compares all elements with
  * MPFR. */
 static void compare(size_t row, int64_t k, bool special)
@@ -98,8 +77,8 @@ static void compare(size_t row, int64_t k, bool special)
     free(y);
     x = read_back(a, M * k, fa);
     y = read_back(b, k * N, fb);
-    lx = load(&u, 0, x, M, k, k, 1);
-    ly = load(&u, 1, y, N, k, 1, N);
+    lx = oracle_load_lines(&u, 0, x, M, k, k, 1);
+    ly = oracle_load_lines(&u, 1, y, N, k, 1, N);
     for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
         unsigned char c[M * N * 8];
         double *got;
@@ -123,7 +102,7 @@ static void compare(size_t row, int64_t k, bool special)
                 oracle_dot(&u, lx + e / N * k, ly + e % N * k, k, 0, e / N, e % N, &counts);
 
             want = fc.size == 4 ? (float)want : want;
-            if (!same(got[e], want))
+            if (!oracle_equal(got[e], want))
                 fail_msg("%s on %s: element %d is %a, not %a", rows[row].text, backend_name[ctx],
                          (int)e, got[e], want);
         }

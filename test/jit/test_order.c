@@ -156,6 +156,30 @@ struct shape {
     bool alpha, beta, one; /* alpha and beta are passed if set; one: beta is 1 */
 };
 
+/* Runs a problem in every context, from the C of c0.  Demands the `wanted` numbers, and a report
+ * of one product in order 1.  elements: of C. */
+static void run_in_all_contexts(limber_problem *p, const char *c0, const char *wanted,
+                                size_t elements, const char *what)
+{
+    const limber_format f = p->c.format;
+    char *got = malloc(elements * f.size);
+
+    assert_non_null(got);
+    p->c.data = got;
+    for (int i = 0; i < count; i++) {
+        limber_report report = LIMBER_REPORT_INIT;
+
+        memcpy(got, c0, elements * f.size);
+        if (limber_run(contexts[i].ctx, p, &report))
+            fail_msg("%s by %s: %s", what, contexts[i].name, limber_error_text());
+        assert_int_equal(report.order, 1);
+        assert_int_equal(report.parts, 0);
+        assert_string_equal(report.scheme, "native");
+        expect_same_numbers(f, wanted, got, elements, what, contexts[i].name);
+    }
+    free(got);
+}
+
 /* Computes in every context, and compares with the reference loop. */
 static void compare_all_contexts(const struct shape *s, uint64_t seed)
 {
@@ -164,10 +188,10 @@ static void compare_all_contexts(const struct shape *s, uint64_t seed)
     size_t na = count_padded(s->m, s->k), nb = count_padded(s->k, s->n),
            nc = count_padded(s->m, s->n);
     char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
-         *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[160], alpha[8], beta[8];
+         *want = malloc(nc * fc.size), what[160], alpha[8], beta[8];
     limber_problem p = LIMBER_PROBLEM_INIT;
 
-    assert_true(a && b && c0 && want && got);
+    assert_true(a && b && c0 && want);
     fill(&r, s->data, fa, a, na);
     fill(&r, s->data, fb, b, nb);
     fill(&r, s->data, fc, c0, nc);
@@ -187,23 +211,11 @@ static void compare_all_contexts(const struct shape *s, uint64_t seed)
     p.contract = &reproducible;
     memcpy(want, c0, nc * fc.size);
     order_gemm(&p);
-    p.c.data = got;
-    for (int i = 0; i < count; i++) {
-        limber_report report = LIMBER_REPORT_INIT;
-
-        memcpy(got, c0, nc * fc.size);
-        if (limber_run(contexts[i].ctx, &p, &report))
-            fail_msg("%s by %s: %s", what, contexts[i].name, limber_error_text());
-        assert_int_equal(report.order, 1);
-        assert_int_equal(report.parts, 0);
-        assert_string_equal(report.scheme, "native");
-        expect_same_numbers(fc, want, got, nc, what, contexts[i].name);
-    }
+    run_in_all_contexts(&p, c0, want, nc, what);
     free(a);
     free(b);
     free(c0);
     free(want);
-    free(got);
 }
 
 /* Reproducible products in ten combinations of formats, seven lengths and seven kinds of data have,
@@ -498,12 +510,12 @@ static void compare_dots(const struct dots *s, uint64_t seed)
                  nb = (size_t)((s->groups - 1) * s->step_b + s->k),
                  nc = (size_t)((s->groups - 1) * s->step_c + 1);
     char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
-         *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[120], alpha[8], beta[8];
+         *want = malloc(nc * fc.size), what[120], alpha[8], beta[8];
     limber_batch batch = LIMBER_BATCH_INIT;
     limber_problem p = LIMBER_PROBLEM_INIT;
     struct rng r = { seed };
 
-    assert_true(a && b && c0 && want && got);
+    assert_true(a && b && c0 && want);
     fill(&r, seed % 3 ? DATA_unit : DATA_special, fa, a, na);
     fill(&r, DATA_tiny, fb, b, nb);
     fill(&r, DATA_unit, fc, c0, nc);
@@ -530,18 +542,11 @@ static void compare_dots(const struct dots *s, uint64_t seed)
     p.batch = &batch;
     p.a.data = a;
     p.b.data = b;
-    p.c.data = got;
-    for (int i = 0; i < count; i++) {
-        memcpy(got, c0, nc * fc.size);
-        if (limber_run(contexts[i].ctx, &p, NULL))
-            fail_msg("%s by %s: %s", what, contexts[i].name, limber_error_text());
-        expect_same_numbers(fc, want, got, nc, what, contexts[i].name);
-    }
+    run_in_all_contexts(&p, c0, want, nc, what);
     free(a);
     free(b);
     free(c0);
     free(want);
-    free(got);
 }
 
 /* Batches of dot products have the bits of a plain loop, although the chains of several may be

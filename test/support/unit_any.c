@@ -168,6 +168,20 @@ limber_unit any_unit(struct rng *r, char *text, size_t size)
     return u;
 }
 
+/* Fails unless each description is refused. */
+void expect_refused_units(const struct refused_unit *bad, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        limber_unit u = LIMBER_UNIT_INIT;
+
+        if (limber_unit_parse(bad[i].text, &u) != LIMBER_STATUS_BAD_ARGUMENT)
+            fail_msg("\"%s\" was taken", bad[i].text);
+        if (!strstr(limber_error_text(), bad[i].key))
+            fail_msg("\"%s\": %s", bad[i].text, limber_error_text());
+        assert_int_equal(u.block, 0);
+    }
+}
+
 /* Draws units as libraries call them: k is split into parts of whole tiles, and results are rounded
  * twice. */
 limber_unit any_library_unit(struct rng *r, char *text, size_t size)

@@ -8,6 +8,12 @@
 
 /* Parses a description of a unit.  Fails the test if it is invalid. */
 limber_unit unit(const char *text);
+/* A description that is refused, and a part of the message. */
+struct refused_unit {
+    const char *text, *key;
+};
+/* Fails unless each description is refused with its message, and leaves the structure empty. */
+void expect_refused_units(const struct refused_unit *bad, size_t count);
 /* Returns a random unit, and writes its description to `text` of `size` bytes. */
 limber_unit any_unit(struct rng *r, char *text, size_t size);
 /* Returns a random unit with the words that describe calls of libraries: tiles, epilogue. */

@@ -622,6 +622,28 @@ static double add_parts(const struct oracle *o, double sum)
     return sum;
 }
 
+/* Loads lines of a matrix. */
+struct oracle_value *oracle_load_lines(const limber_unit *u, int side, const double *x,
+                                       int64_t lines, int64_t k, int64_t next, int64_t step)
+{
+    struct oracle_value *v = calloc((size_t)(lines * k) + 1, sizeof *v);
+    double *line = calloc((size_t)k + 1, sizeof *line);
+
+    for (int64_t i = 0; i < lines; i++) {
+        for (int64_t p = 0; p < k; p++)
+            line[p] = x[i * next + p * step];
+        oracle_load(u, side, line, k, v + i * k);
+    }
+    free(line);
+    return v;
+}
+
+/* Compares values. */
+bool oracle_equal(double got, double want)
+{
+    return (isnan(got) && isnan(want)) || (got == want && signbit(got) == signbit(want));
+}
+
 /* Returns an element of the simulated unit's result, by exact sums in MPFR and the description's
  * roundings: parts of k, groups, blocks. */
 double oracle_dot(const limber_unit *u, const struct oracle_value *a, const struct oracle_value *b,

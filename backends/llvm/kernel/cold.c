@@ -704,16 +704,11 @@ static int64_t store_total(const struct kernel_call *c, int64_t i, int64_t j, co
 static void store_sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 {
     const struct kernel_config *f = c->config;
-    const bool twice = f->model.epilogue.format.kind != 0;
-    char *to = element_address(c, i, j);
 
     if (c->op[0].scale || c->op[1].scale)
         x = ldexp(x, -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j)));
-    if (twice)
-        x = limber_unit_result(&f->model, to, f->c, x, f->has_alpha ? &c->alpha_f64 : NULL,
-                               f->has_beta ? &c->beta_f64 : NULL);
-    limber_store_float(to, f->c, x, f->has_alpha && !twice, c->alpha_f64, f->has_beta && !twice,
-                       c->beta_f64);
+    limber_unit_store(&f->model, element_address(c, i, j), f->c, x,
+                      f->has_alpha ? &c->alpha_f64 : NULL, f->has_beta ? &c->beta_f64 : NULL);
 }
 
 /* Implements kernel_cold.near: if all numbers within `off` of high + low round to the same value,

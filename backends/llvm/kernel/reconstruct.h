@@ -1034,6 +1034,19 @@ FLAT void store_eight_twice(const struct kernel_call *c, char *to, v8d x)
         STORE(to, once);
 }
 
+/* Stores eight contiguous sums of floats as elements of C.  Returns 0, and stores nothing, if only
+ * the general code can. */
+FLAT int store_eight_sums(const struct kernel_call *c, char *to, v8d x)
+{
+    if (rounds_twice(c)) {
+        if (stores_twice(c))
+            store_eight_twice(c, to, x);
+        return stores_twice(c);
+    }
+    return (stores_binary(c) && store_eight(c, to, x)) ||
+           (stores_narrow(c) && store_eight_narrow(c, to, x));
+}
+
 /* Multiplies eight sums by 2^e, with the same result as ldexp.  Returns 0, and changes nothing, if
  * a power is out of the range of normal numbers. */
 FLAT int remove_scales(v8l e, v8d *x)
@@ -1056,17 +1069,10 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
         scales_at(c, b, i, j0, e);
     ROLL for (int64_t j = 0; j < cols; j += 8) {
         v8d sum = float_sum(c, scratch, i, j0 + j), x = sum;
-        int whole = dense && j + 8 <= cols && (!scaled || remove_scales(e[j / 8], &x));
-        char *to = whole ? place(c, b->i0 + i, b->j0 + j0 + j) : 0;
         double v[8];
 
-        if (whole && rounds_twice(c) && stores_twice(c)) {
-            store_eight_twice(c, to, x);
-            continue;
-        }
-        if (whole && !rounds_twice(c) && stores_binary(c) && store_eight(c, to, x))
-            continue;
-        if (whole && !rounds_twice(c) && stores_narrow(c) && store_eight_narrow(c, to, x))
+        if (dense && j + 8 <= cols && (!scaled || remove_scales(e[j / 8], &x)) &&
+            store_eight_sums(c, place(c, b->i0 + i, b->j0 + j0 + j), x))
             continue;
         STORE(v, sum);
         ROLL for (int64_t l = 0; l < min64(8, cols - j); l++)

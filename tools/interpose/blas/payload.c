@@ -40,9 +40,9 @@ static void copy_nan(const struct active_request *j, void *to, const void *from)
     }
 }
 
-/* True if the exponent of some of `count` contiguous elements has all bits set, as a NaN's has.
+/* True if some of `count` contiguous elements is NaN or infinite: its exponent has all bits set.
  * Integer operations raise no exception flags, and compilers vectorise them. */
-static bool may_have_nan(const struct active_request *j, const void *p, int64_t count)
+static bool has_nonfinite(const struct active_request *j, const void *p, int64_t count)
 {
     const uint32_t *single = p;
     const uint64_t *twice = p;
@@ -115,23 +115,25 @@ static struct lines lines_of(struct view v, int64_t rows, int64_t cols)
     return (struct lines){ v, are_rows, are_rows ? rows : cols, are_rows ? cols : rows };
 }
 
-/* Number of the first line, from `line` on, that may have a NaN; x->count if there is none. */
-static int64_t next_with_nan(const struct active_request *j, const struct lines *x, int64_t line)
+/* Number of the first line, from `line` on, that has a NaN or an infinity; x->count if there is
+ * none. */
+static int64_t next_with_nonfinite(const struct active_request *j, const struct lines *x,
+                                   int64_t line)
 {
     while (line < x->count &&
-           !may_have_nan(
+           !has_nonfinite(
                j, limber_blas_at(j, x->v, x->are_rows ? line : 0, x->are_rows ? 0 : line).data,
                x->length))
         line++;
     return line;
 }
 
-/* True if the matrix may have a NaN, or is not contiguous in either direction. */
-static bool any_nan(const struct active_request *j, struct view v, int64_t rows, int64_t cols)
+/* True if the matrix may have a NaN or an infinity, or is not contiguous in either direction. */
+static bool any_nonfinite(const struct active_request *j, struct view v, int64_t rows, int64_t cols)
 {
     const struct lines x = lines_of(v, rows, cols);
 
-    return (v.row != 1 && v.col != 1) || next_with_nan(j, &x, 0) < x.count;
+    return (v.row != 1 && v.col != 1) || next_with_nonfinite(j, &x, 0) < x.count;
 }
 
 /* True if both operands and alpha are finite and C is not read, so that an infinity of the result
@@ -140,13 +142,14 @@ static bool has_overflowed(const struct active_request *j, const struct blas_pro
 {
     const double alpha = j->is_single ? (double)p->alpha->f[0] : p->alpha->d[0];
 
-    return isfinite(alpha) && limber_blas_is(j, p->beta, 0) && !any_nan(j, p->a, p->m, p->k) &&
-           !any_nan(j, p->b, p->k, p->n);
+    return isfinite(alpha) && limber_blas_is(j, p->beta, 0) &&
+           !any_nonfinite(j, p->a, p->m, p->k) && !any_nonfinite(j, p->b, p->k, p->n);
 }
 
 /* Gives each NaN of a product's result the payload of the operand's NaN that caused it, since a
  * processor would keep it.  Raises the flags of overflow, and of invalid operations that made a
- * NaN, unless C is also an operand.  Small sums of large results are not looked at. */
+ * NaN, unless C is also an operand.  If C is much larger than A and B, only NaN in these are looked
+ * for, and overflow raises no flag. */
 void limber_blas_carry_payloads(const struct active_request *j, const struct blas_product *p)
 {
     const struct lines c = lines_of(p->c, p->m, p->n);
@@ -157,11 +160,11 @@ void limber_blas_carry_payloads(const struct active_request *j, const struct bla
         return;
     /* Looks for NaN in a and b first if they are much smaller than c: without them, c has no
      * payload to carry. */
-    if ((p->m + p->n) * p->k < p->m * p->n / 2 && !any_nan(j, p->a, p->m, p->k) &&
-        !any_nan(j, p->b, p->k, p->n))
+    if ((p->m + p->n) * p->k < p->m * p->n / 2 && !any_nonfinite(j, p->a, p->m, p->k) &&
+        !any_nonfinite(j, p->b, p->k, p->n))
         return;
-    for (int64_t line = next_with_nan(j, &c, 0); line < c.count;
-         line = next_with_nan(j, &c, line + 1)) {
+    for (int64_t line = next_with_nonfinite(j, &c, 0); line < c.count;
+         line = next_with_nonfinite(j, &c, line + 1)) {
         if (!known && !(known = make_cache(p->m + p->n)))
             return; /* memory is exhausted: results remain NaN, but with other payloads */
         for (int64_t i = 0; i < c.length; i++) {

@@ -147,6 +147,22 @@ struct Shape {
 }
 
 impl Shape {
+    /// The shape of a matrix in a slice.
+    fn of<T>(
+        data: &[T],
+        [rows, columns]: [usize; 2],
+        [row_stride, column_stride]: [usize; 2],
+    ) -> Result<Self> {
+        let shape = Self {
+            rows,
+            columns,
+            row_stride,
+            column_stride,
+        };
+        shape.check(data.len())?;
+        Ok(shape)
+    }
+
     /// Checks that all elements lie in a slice of `len` elements, and that sizes fit the library's
     /// integers.
     fn check(&self, len: usize) -> Result<()> {
@@ -229,29 +245,17 @@ impl<'a, T: Element> Matrix<'a, T> {
         row_stride: usize,
         column_stride: usize,
     ) -> Result<Self> {
-        let shape = Shape {
-            rows,
-            columns,
-            row_stride,
-            column_stride,
-        };
-        shape.check(data.len())?;
+        let shape = Shape::of(data, [rows, columns], [row_stride, column_stride])?;
         Ok(Self { data, shape })
     }
 
     /// The same elements, with rows and columns exchanged.
     pub fn transposed(self) -> Self {
-        let Shape {
-            rows,
-            columns,
-            row_stride,
-            column_stride,
-        } = self.shape;
         let shape = Shape {
-            rows: columns,
-            columns: rows,
-            row_stride: column_stride,
-            column_stride: row_stride,
+            rows: self.shape.columns,
+            columns: self.shape.rows,
+            row_stride: self.shape.column_stride,
+            column_stride: self.shape.row_stride,
         };
         Self { shape, ..self }
     }
@@ -287,13 +291,7 @@ impl<'a, T: Element> MatrixMut<'a, T> {
         row_stride: usize,
         column_stride: usize,
     ) -> Result<Self> {
-        let shape = Shape {
-            rows,
-            columns,
-            row_stride,
-            column_stride,
-        };
-        shape.check(data.len())?;
+        let shape = Shape::of(data, [rows, columns], [row_stride, column_stride])?;
         shape.check_distinct()?;
         Ok(Self { data, shape })
     }

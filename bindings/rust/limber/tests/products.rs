@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Products beside sums that are written out here; layouts of structures; refusals.
-use limber::{Context, Contract, Matrix, MatrixMut};
+use limber::{Context, Contract, Factor, Matrix, MatrixMut};
 
 /// Random integers from -50 to 50.
 fn integers(count: usize, mut seed: u64) -> Vec<i32> {
@@ -18,6 +18,29 @@ fn integers(count: usize, mut seed: u64) -> Vec<i32> {
 fn expected(a: &[i32], b: &[i32], m: usize, n: usize, k: usize) -> Vec<i32> {
     let sum = |i: usize, j: usize| (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum();
     (0..m * n).map(|at| sum(at / n, at % n)).collect()
+}
+
+/// The product of two matrices whose rows lie one after another.
+fn product<T: Factor>(
+    context: &Context,
+    contract: &Contract,
+    a: &[T],
+    b: &[T],
+    (m, n, k): (usize, usize, usize),
+) -> Vec<T::Sum>
+where
+    T::Sum: Default,
+{
+    let mut c = vec![T::Sum::default(); m * n];
+    context
+        .gemm(
+            contract,
+            Matrix::new(a, m, k).unwrap(),
+            Matrix::new(b, k, n).unwrap(),
+            MatrixMut::new(&mut c, m, n).unwrap(),
+        )
+        .unwrap();
+    c
 }
 
 #[test]
@@ -40,40 +63,15 @@ fn products_of_integers_are_exact_in_every_type() {
     );
 
     for contract in [Contract::Native, Contract::Correct, Contract::Exact] {
-        let mut c = vec![0; m * n];
         if contract != Contract::Correct {
-            context
-                .gemm(
-                    &contract,
-                    Matrix::new(&a8, m, k).unwrap(),
-                    Matrix::new(&b8, k, n).unwrap(),
-                    MatrixMut::new(&mut c, m, n).unwrap(),
-                )
-                .unwrap();
-            assert_eq!(c, due);
+            assert_eq!(product(&context, &contract, &a8, &b8, (m, n, k)), due);
         }
         if contract == Contract::Exact {
             continue;
         }
-        let mut single = vec![0.0f32; m * n];
-        context
-            .gemm(
-                &contract,
-                Matrix::new(&a32, m, k).unwrap(),
-                Matrix::new(&b32, k, n).unwrap(),
-                MatrixMut::new(&mut single, m, n).unwrap(),
-            )
-            .unwrap();
+        let single = product(&context, &contract, &a32, &b32, (m, n, k));
         assert!(single.iter().zip(&due).all(|(x, y)| *x == *y as f32));
-        let mut double = vec![0.0f64; m * n];
-        context
-            .gemm(
-                &contract,
-                Matrix::new(&a64, m, k).unwrap(),
-                Matrix::new(&b64, k, n).unwrap(),
-                MatrixMut::new(&mut double, m, n).unwrap(),
-            )
-            .unwrap();
+        let double = product(&context, &contract, &a64, &b64, (m, n, k));
         assert!(double.iter().zip(&due).all(|(x, y)| *x == *y as f64));
     }
 }
